@@ -1,0 +1,1 @@
+//! Pictures and tables of analysis results. Nothing here computes a figure.
