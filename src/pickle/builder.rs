@@ -1,0 +1,62 @@
+//! Where decoded values go.
+
+/// Receives the values of a pickle (or of any other nested text) and answers with a handle for each.
+///
+/// Handles are `Copy`: a container may be referred to again, and filled, after it was first handed out, because the
+/// pickle memo shares objects by identity.
+pub trait Builder {
+    /// A handle to a value.
+    type Value: Copy;
+
+    /// Python's `None`.
+    fn none(&mut self) -> Self::Value;
+    /// `True` or `False`.
+    fn bool(&mut self, value: bool) -> Self::Value;
+    /// An integer that fits 64 signed bits.
+    fn int(&mut self, value: i64) -> Self::Value;
+    /// An integer from 2^63 to 2^64 − 1.
+    fn uint(&mut self, value: u64) -> Self::Value;
+    /// A float, or an integer of more than 64 bits.
+    fn float(&mut self, value: f64) -> Self::Value;
+    /// A string in UTF-8 (possibly malformed), or raw bytes.
+    fn text(&mut self, value: &[u8]) -> Self::Value;
+    /// A tuple, complete.
+    fn tuple(&mut self, items: &[Self::Value]) -> Self::Value;
+    /// A new empty list.
+    fn list(&mut self) -> Self::Value;
+    /// Appends `items` to `list`. `whole` tells that the items come in one batch, not one by one.
+    fn append(&mut self, list: Self::Value, items: &[Self::Value], whole: bool) -> Result<(), BuildError>;
+    /// A new empty dict.
+    fn dict(&mut self) -> Self::Value;
+    /// What `value` is, as far as closing an unfinished pickle needs to know.
+    fn kind(&self, value: Self::Value) -> Kind;
+    /// Sets `pairs` (key, value, key, value …; always an even number) in `dict`.
+    fn set_items(&mut self, dict: Self::Value, pairs: &[Self::Value]) -> Result<(), BuildError>;
+}
+
+/// What a handle stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A list, whatever it holds.
+    List,
+    /// A dict, whatever it holds.
+    Dict,
+    /// A string: the only kind of key that a snapshot has.
+    Text,
+    /// Anything else.
+    Other,
+}
+
+/// Why a builder cannot take a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// Items were appended to something that is not a list.
+    #[error("items are appended to something that is not a list")]
+    NotAList,
+    /// Pairs were set in something that is not a dict.
+    #[error("pairs are set in something that is not a dict")]
+    NotADict,
+    /// More values of one kind than the ids can count.
+    #[error("more than 4 294 967 295 {0}")]
+    TooMany(&'static str),
+}

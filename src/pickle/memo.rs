@@ -1,0 +1,51 @@
+//! The table of values that later opcodes refer to.
+
+use hashbrown::HashMap;
+
+/// How far beyond the end of the dense part an index may lie and still extend it.
+const SLACK: usize = 1024;
+
+/// Memo entries by index. Picklers number them 0, 1, 2 …, so they are a plain vector; a file that names far-away
+/// indices gets a hash map for those, and so cannot make the vector larger than its own entries.
+pub(super) struct Memo<V> {
+    dense: Vec<Option<V>>,
+    sparse: HashMap<u32, V, foldhash::fast::RandomState>,
+}
+
+impl<V: Copy> Memo<V> {
+    pub(super) fn new() -> Self {
+        Self { dense: Vec::new(), sparse: HashMap::default() }
+    }
+
+    /// MEMOIZE: the next index in order.
+    pub(super) fn push(&mut self, value: V) {
+        self.dense.push(Some(value));
+    }
+
+    /// PUT, BINPUT, LONG_BINPUT.
+    pub(super) fn put(&mut self, index: u32, value: V) {
+        let at = index as usize;
+        if at < self.dense.len() {
+            self.dense[at] = Some(value);
+        } else if at <= self.dense.len() + SLACK {
+            self.dense.resize(at, None);
+            self.dense.push(Some(value));
+        } else {
+            self.sparse.insert(index, value);
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Option<V> {
+        match self.dense.get(index as usize) {
+            Some(Some(value)) => Some(*value),
+            _ if self.sparse.is_empty() => None,
+            _ => self.sparse.get(&index).copied(),
+        }
+    }
+
+    /// Number of entries.
+    pub(super) fn len(&self) -> usize {
+        self.dense.len() + self.sparse.len()
+    }
+}

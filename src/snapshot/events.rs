@@ -1,0 +1,244 @@
+//! Trace entries, one column a field.
+
+use serde::Serialize;
+
+use super::ids::{PoolId, StackId, StrId, StreamId};
+
+/// What a trace entry records. The names are those of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Action {
+    /// A block was handed out; `size` is the requested size.
+    Alloc,
+    /// The program freed a block.
+    FreeRequested,
+    /// The block returned to its pool.
+    FreeCompleted,
+    /// Both at once: only files that passed through a viewer have it.
+    Free,
+    /// cudaMalloc succeeded.
+    SegmentAlloc,
+    /// A segment is given back by cudaFree.
+    SegmentFree,
+    /// Expandable memory was mapped.
+    SegmentMap,
+    /// Expandable memory was unmapped.
+    SegmentUnmap,
+    /// `_snapshot()` was called.
+    Snapshot,
+    /// An out-of-memory error is about to be raised; `addr` holds the device's free bytes, `size` the rounded request.
+    Oom,
+    /// A live tensor was given a name.
+    Annotate,
+    /// Any other action, of a newer recorder or another backend.
+    Other,
+}
+
+impl Action {
+    /// Every action, in the order of declaration.
+    pub const ALL: [Self; 12] = [
+        Self::Alloc,
+        Self::FreeRequested,
+        Self::FreeCompleted,
+        Self::Free,
+        Self::SegmentAlloc,
+        Self::SegmentFree,
+        Self::SegmentMap,
+        Self::SegmentUnmap,
+        Self::Snapshot,
+        Self::Oom,
+        Self::Annotate,
+        Self::Other,
+    ];
+
+    /// The name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alloc => "alloc",
+            Self::FreeRequested => "free_requested",
+            Self::FreeCompleted => "free_completed",
+            Self::Free => "free",
+            Self::SegmentAlloc => "segment_alloc",
+            Self::SegmentFree => "segment_free",
+            Self::SegmentMap => "segment_map",
+            Self::SegmentUnmap => "segment_unmap",
+            Self::Snapshot => "snapshot",
+            Self::Oom => "oom",
+            Self::Annotate => "annotate",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// One trace entry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// What happened.
+    pub action: Action,
+    /// Address of the block or range; for [`Action::Oom`] the bytes free on the device.
+    pub addr: u64,
+    /// Bytes; see [`Action`] for which.
+    pub size: u64,
+    /// Stream of the block or segment.
+    pub stream: StreamId,
+    /// Python and C++ frames, innermost first.
+    pub stack: StackId,
+    /// Microseconds since 1970; 0 before torch 2.2.
+    pub time_us: u64,
+    /// Private pool of the block; only recorded from torch 2.12 on.
+    pub pool: PoolId,
+    /// Name of the torch.compile region, or `N/A`; empty before torch 2.8.
+    pub compile_context: StrId,
+    /// Text set by `_set_memory_metadata`; empty when unset.
+    pub user_metadata: StrId,
+    /// Stack of the forward pass for a block allocated in the backward pass.
+    pub forward: StackId,
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        Self {
+            action: Action::Other,
+            addr: 0,
+            size: 0,
+            stream: StreamId::default(),
+            stack: StackId::NONE,
+            time_us: 0,
+            pool: PoolId::DEFAULT,
+            compile_context: StrId::default(),
+            user_metadata: StrId::default(),
+            forward: StackId::NONE,
+        }
+    }
+}
+
+/// A column that costs nothing as long as every value is the default.
+#[derive(Clone, Debug)]
+pub struct Column<T> {
+    default: T,
+    values: Vec<T>,
+}
+
+impl<T: Copy + PartialEq> Column<T> {
+    fn new(default: T) -> Self {
+        Self { default, values: Vec::new() }
+    }
+
+    fn set(&mut self, row: usize, value: T) {
+        if value == self.default && self.values.is_empty() {
+            return;
+        }
+        if self.values.len() <= row {
+            self.values.resize(row + 1, self.default);
+        }
+        self.values[row] = value;
+    }
+
+    /// The value of `row`.
+    pub fn get(&self, row: usize) -> T {
+        self.values.get(row).copied().unwrap_or(self.default)
+    }
+
+    /// Whether any row differs from the default.
+    pub fn is_used(&self) -> bool {
+        !self.values.is_empty()
+    }
+}
+
+/// Trace entries of all devices, one column a field. A device's entries are one range of rows.
+#[derive(Clone, Debug)]
+pub struct Events {
+    /// See [`Event::action`].
+    pub action: Vec<Action>,
+    /// See [`Event::addr`].
+    pub addr: Vec<u64>,
+    /// See [`Event::size`].
+    pub size: Vec<u64>,
+    /// See [`Event::stream`].
+    pub stream: Vec<StreamId>,
+    /// See [`Event::stack`].
+    pub stack: Vec<StackId>,
+    /// See [`Event::time_us`].
+    pub time_us: Column<u64>,
+    /// See [`Event::pool`].
+    pub pool: Column<PoolId>,
+    /// See [`Event::compile_context`].
+    pub compile_context: Column<StrId>,
+    /// See [`Event::user_metadata`].
+    pub user_metadata: Column<StrId>,
+    /// See [`Event::forward`].
+    pub forward: Column<StackId>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        let none = Event::default();
+        Self {
+            action: Vec::new(),
+            addr: Vec::new(),
+            size: Vec::new(),
+            stream: Vec::new(),
+            stack: Vec::new(),
+            time_us: Column::new(none.time_us),
+            pool: Column::new(none.pool),
+            compile_context: Column::new(none.compile_context),
+            user_metadata: Column::new(none.user_metadata),
+            forward: Column::new(none.forward),
+        }
+    }
+}
+
+impl Events {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.action.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.action.is_empty()
+    }
+
+    /// The entry in `row`.
+    pub fn get(&self, row: usize) -> Event {
+        Event {
+            action: self.action[row],
+            addr: self.addr[row],
+            size: self.size[row],
+            stream: self.stream[row],
+            stack: self.stack[row],
+            time_us: self.time_us.get(row),
+            pool: self.pool.get(row),
+            compile_context: self.compile_context.get(row),
+            user_metadata: self.user_metadata.get(row),
+            forward: self.forward.get(row),
+        }
+    }
+
+    pub(super) fn push(&mut self, event: &Event) {
+        self.action.push(event.action);
+        self.addr.push(event.addr);
+        self.size.push(event.size);
+        self.stream.push(event.stream);
+        self.stack.push(event.stack);
+        self.set_optional(self.action.len() - 1, event);
+    }
+
+    pub(super) fn set(&mut self, row: usize, event: &Event) {
+        self.action[row] = event.action;
+        self.addr[row] = event.addr;
+        self.size[row] = event.size;
+        self.stream[row] = event.stream;
+        self.stack[row] = event.stack;
+        self.set_optional(row, event);
+    }
+
+    fn set_optional(&mut self, row: usize, event: &Event) {
+        self.time_us.set(row, event.time_us);
+        self.pool.set(row, event.pool);
+        self.compile_context.set(row, event.compile_context);
+        self.user_metadata.set(row, event.user_metadata);
+        self.forward.set(row, event.forward);
+    }
+}

@@ -1,0 +1,90 @@
+//! Strings that the format gives a meaning, interned first so that their ids are constants.
+
+use super::ids::StrId;
+
+macro_rules! keys {
+    ($($name:ident = $text:literal,)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u32)]
+        enum Order { $($name,)* COUNT }
+
+        $(pub(super) const $name: u32 = Order::$name as u32;)*
+        /// Number of known strings.
+        pub(super) const COUNT: u32 = Order::COUNT as u32;
+        /// The known strings in the order of their ids.
+        pub(super) const TEXTS: [&str; COUNT as usize] = [$($text,)*];
+    };
+}
+
+keys! {
+    EMPTY = "",
+    // Trace entries.
+    ACTION = "action",
+    ADDR = "addr",
+    SIZE = "size",
+    STREAM = "stream",
+    FRAMES = "frames",
+    TIME_US = "time_us",
+    DEVICE_FREE = "device_free",
+    COMPILE_CONTEXT = "compile_context",
+    USER_METADATA = "user_metadata",
+    INTERNAL_METADATA = "internal_metadata",
+    POOL_ID = "pool_id",
+    FORWARD_FRAMES = "forward_frames",
+    CPP_FRAMES = "cpp_frames",
+    CATEGORY = "category",
+    // Segments and blocks.
+    DEVICE = "device",
+    ADDRESS = "address",
+    TOTAL_SIZE = "total_size",
+    ALLOCATED_SIZE = "allocated_size",
+    ACTIVE_SIZE = "active_size",
+    REQUESTED_SIZE = "requested_size",
+    SEGMENT_TYPE = "segment_type",
+    SEGMENT_POOL_ID = "segment_pool_id",
+    IS_EXPANDABLE = "is_expandable",
+    BLOCKS = "blocks",
+    STATE = "state",
+    HISTORY = "history",
+    REAL_SIZE = "real_size",
+    // Frames.
+    NAME = "name",
+    FILENAME = "filename",
+    LINE = "line",
+    FX_NODE_OP = "fx_node_op",
+    FX_NODE_NAME = "fx_node_name",
+    FX_NODE_TARGET = "fx_node_target",
+    FX_ORIGINAL_TRACE = "fx_original_trace",
+    // Annotations.
+    STAGE = "stage",
+    START = "START",
+    // The top level.
+    SEGMENTS = "segments",
+    DEVICE_TRACES = "device_traces",
+    ALLOCATOR_SETTINGS = "allocator_settings",
+    EXTERNAL_ANNOTATIONS = "external_annotations",
+    HOST_SEGMENTS = "host_segments",
+    HOST_TRACES = "host_traces",
+    // Allocator settings.
+    CUDA_CONF = "PYTORCH_CUDA_ALLOC_CONF",
+    HIP_CONF = "PYTORCH_HIP_ALLOC_CONF",
+    ALLOC_CONF = "PYTORCH_ALLOC_CONF",
+    MAX_SPLIT_SIZE = "max_split_size",
+    GC_THRESHOLD = "garbage_collection_threshold",
+    EXPANDABLE_SEGMENTS = "expandable_segments",
+    ROUNDUP_DIVISIONS = "roundup_power2_divisions",
+    GRAPH_CAPTURE_REUSE = "graph_capture_record_stream_reuse",
+    MAX_CACHED_SIZE = "max_cached_size",
+    TRACE_OVERFLOWED = "trace_alloc_overflowed",
+    // Values.
+    SMALL = "small",
+    LARGE = "large",
+    NOT_AVAILABLE = "N/A",
+    ACTIVE_ALLOCATED = "active_allocated",
+    INACTIVE = "inactive",
+}
+
+/// The id of a known string.
+pub(super) const fn id(key: u32) -> StrId {
+    StrId(key)
+}

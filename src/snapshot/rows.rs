@@ -1,0 +1,332 @@
+//! The fields of each row, by key. Key order and unknown keys never matter.
+
+use super::builder::{Annotation, History, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
+use super::events::{Action, Event};
+use super::ids::{PoolId, StackId, StrId, StreamId};
+use super::intern::Frame;
+use super::keys;
+use super::segments::{Block, BlockState, Segment};
+use super::word::{Item, Wide, Word};
+use crate::allocator::{AllocatorRules, PoolKind};
+use crate::pickle::BuildError;
+
+/// Key and value of each pair whose key is text.
+fn fields(pairs: &[Word]) -> impl Iterator<Item = (StrId, Word)> {
+    pairs.chunks_exact(2).filter_map(|pair| match pair[0].item() {
+        Item::Text(key) => Some((key, pair[1])),
+        _ => None,
+    })
+}
+
+impl RawSegment {
+    pub(super) fn empty() -> Self {
+        let segment = Segment {
+            device: 0,
+            address: 0,
+            total_size: 0,
+            allocated_size: None,
+            active_size: None,
+            requested_size: None,
+            stream: StreamId::default(),
+            kind: PoolKind::Large,
+            pool: PoolId::DEFAULT,
+            expandable: false,
+            stack: StackId::EMPTY,
+            blocks: 0..0,
+        };
+        Self { segment, blocks: None }
+    }
+}
+
+impl SnapshotBuilder {
+    /// Remembers that `key` occurred in a row.
+    #[inline]
+    fn see(&mut self, key: u32) {
+        self.seen |= 1 << key;
+    }
+
+    fn unknown_key(&mut self, shape: Shape, key: StrId) {
+        *self.unknown_keys.entry((shape, key)).or_default() += 1;
+    }
+
+    /// An integer with its sign; floats (JSON conversions) are truncated, everything else is 0.
+    #[inline]
+    pub(super) fn integer(&self, value: Word) -> i64 {
+        match value.item() {
+            Item::Int(value) => value,
+            Item::Bool(value) => i64::from(value),
+            Item::Wide(row) => match self.wides[row as usize] {
+                Wide::Signed(value) => value,
+                Wide::Unsigned(value) => i64::try_from(value).unwrap_or(i64::MAX),
+                Wide::Float(value) => value as i64,
+            },
+            _ => 0,
+        }
+    }
+
+    /// A pointer: negative numbers are what the C++ writer makes of addresses from 2^63 on.
+    #[inline]
+    fn pointer(&self, value: Word) -> u64 {
+        match value.item() {
+            Item::Int(value) => value as u64,
+            Item::Wide(row) => match self.wides[row as usize] {
+                Wide::Signed(value) => value as u64,
+                Wide::Unsigned(value) => value,
+                Wide::Float(value) => value as u64,
+            },
+            _ => 0,
+        }
+    }
+
+    /// A number of bytes.
+    #[inline]
+    fn bytes(&mut self, value: Word) -> u64 {
+        let value = self.integer(value);
+        match u64::try_from(value) {
+            Ok(size) if size <= MAX_SIZE => size,
+            Ok(_) => {
+                self.implausible_sizes += 1;
+                MAX_SIZE
+            }
+            Err(_) => {
+                self.implausible_sizes += 1;
+                0
+            }
+        }
+    }
+
+    fn text_id(&self, value: Word) -> StrId {
+        match value.item() {
+            Item::Text(id) => id,
+            _ => StrId::default(),
+        }
+    }
+
+    fn stack(&mut self, value: Word) -> Result<StackId, BuildError> {
+        Ok(match value.item() {
+            Item::List(list) => self.stack_of(list)?.unwrap_or(StackId::EMPTY),
+            _ => StackId::EMPTY,
+        })
+    }
+
+    /// A pool id: a tuple, or the list that it becomes in JSON.
+    fn pool_of(&mut self, value: Word) -> Result<PoolId, BuildError> {
+        let (first, second) = match value.item() {
+            Item::Pair(row) => self.pairs.rows[row as usize],
+            Item::List(list) => match self.list_items(list)[..] {
+                [first, second] => (first, second),
+                _ => return Ok(PoolId::DEFAULT),
+            },
+            _ => return Ok(PoolId::DEFAULT),
+        };
+        let ids = (self.pointer(first), self.pointer(second));
+        self.pool(ids)
+    }
+
+    fn action(&mut self, value: Word) -> Action {
+        let id = self.text_id(value);
+        let name = self.strings.get(id);
+        Action::ALL.into_iter().find(|action| *action != Action::Other && action.name() == name).unwrap_or_else(|| {
+            *self.unknown_actions.entry(id).or_default() += 1;
+            Action::Other
+        })
+    }
+
+    pub(super) fn event(&mut self, mut event: Event, pairs: &[Word]) -> Result<Event, BuildError> {
+        for (key, value) in fields(pairs) {
+            match key.0 {
+                keys::ACTION => event.action = self.action_of(value),
+                keys::ADDR | keys::DEVICE_FREE => event.addr = self.pointer(value),
+                keys::SIZE => event.size = self.bytes(value),
+                keys::STREAM => {
+                    let pointer = self.pointer(value);
+                    event.stream = self.stream(pointer)?;
+                }
+                keys::FRAMES => event.stack = self.stack(value)?,
+                keys::TIME_US => {
+                    event.time_us = self.pointer(value);
+                    self.see(keys::TIME_US);
+                }
+                keys::COMPILE_CONTEXT => {
+                    event.compile_context = self.text_id(value);
+                    self.see(keys::COMPILE_CONTEXT);
+                }
+                keys::USER_METADATA => {
+                    event.user_metadata = self.text_id(value);
+                    self.see(keys::USER_METADATA);
+                }
+                keys::POOL_ID => {
+                    event.pool = self.pool_of(value)?;
+                    self.see(keys::POOL_ID);
+                }
+                keys::INTERNAL_METADATA => self.see(keys::INTERNAL_METADATA),
+                keys::FORWARD_FRAMES => event.forward = self.stack(value)?,
+                keys::CPP_FRAMES => {
+                    // Torch 2.0 keeps C++ frames apart; they stand in where there are no Python frames.
+                    let stack = self.stack(value)?;
+                    if !event.stack.has_frames() {
+                        event.stack = stack;
+                    }
+                }
+                keys::CATEGORY => {}
+                _ => self.unknown_key(Shape::Event, key),
+            }
+        }
+        Ok(event)
+    }
+
+    /// The action of a trace entry; the ids of actions seen before are remembered.
+    fn action_of(&mut self, value: Word) -> Action {
+        let id = self.text_id(value);
+        if let Some(&(_, action)) = self.actions.iter().find(|(known, _)| *known == id) {
+            return action;
+        }
+        let action = self.action(value);
+        if action != Action::Other {
+            self.actions.push((id, action));
+        }
+        action
+    }
+
+    pub(super) fn frame(&mut self, mut frame: Frame, pairs: &[Word]) -> Frame {
+        for (key, value) in fields(pairs) {
+            match key.0 {
+                keys::NAME => frame.name = self.text_id(value),
+                keys::FILENAME => frame.filename = self.text_id(value),
+                keys::LINE => frame.line = u32::try_from(self.integer(value)).unwrap_or(0),
+                keys::FX_NODE_OP | keys::FX_NODE_NAME | keys::FX_NODE_TARGET | keys::FX_ORIGINAL_TRACE => {}
+                _ => self.unknown_key(Shape::Frame, key),
+            }
+        }
+        frame
+    }
+
+    pub(super) fn block(&mut self, block: Option<Block>, pairs: &[Word]) -> Result<Block, BuildError> {
+        let mut requested = block.map(|block| block.requested).filter(|&requested| requested > 0);
+        let mut block = block.unwrap_or(Block {
+            address: 0,
+            size: 0,
+            requested: 0,
+            state: BlockState::Inactive,
+            stack: StackId::EMPTY,
+            forward: StackId::NONE,
+        });
+        for (key, value) in fields(pairs) {
+            match key.0 {
+                keys::ADDRESS => {
+                    block.address = self.pointer(value);
+                    self.see(keys::ADDRESS);
+                }
+                keys::SIZE => block.size = self.bytes(value),
+                keys::REQUESTED_SIZE => {
+                    requested = requested.or(Some(self.bytes(value)));
+                    self.see(keys::REQUESTED_SIZE);
+                }
+                keys::STATE => block.state = self.state(value),
+                keys::FRAMES => block.stack = self.stack(value)?,
+                keys::FORWARD_FRAMES => block.forward = self.stack(value)?,
+                keys::HISTORY => {
+                    self.see(keys::HISTORY);
+                    // Entry 0 is the most recent user; it describes the block only while that user holds it.
+                    if let Some(newest) = self.newest_history(value)? {
+                        requested = Some(newest.real_size);
+                        block.stack = newest.stack;
+                    }
+                }
+                _ => self.unknown_key(Shape::Block, key),
+            }
+        }
+        if block.is_active() {
+            block.requested = requested.unwrap_or(block.size);
+        } else {
+            (block.requested, block.stack) = (0, StackId::EMPTY);
+        }
+        Ok(block)
+    }
+
+    /// Any state that starts with `active_` but is not the plain one waits to be free.
+    fn state(&self, value: Word) -> BlockState {
+        match self.text_id(value).0 {
+            keys::ACTIVE_ALLOCATED => BlockState::Allocated,
+            keys::INACTIVE => BlockState::Inactive,
+            id if self.strings.get(keys::id(id)).starts_with("active_") => BlockState::Pending,
+            _ => BlockState::Inactive,
+        }
+    }
+
+    fn newest_history(&mut self, value: Word) -> Result<Option<History>, BuildError> {
+        let Item::List(list) = value.item() else { return Ok(None) };
+        Ok(self.list_rows(list, Shape::History)?.first().map(|&row| self.histories[row as usize]))
+    }
+
+    pub(super) fn history(&mut self, pairs: &[Word]) -> Result<History, BuildError> {
+        let mut history = History { real_size: 0, stack: StackId::EMPTY };
+        for (key, value) in fields(pairs) {
+            match key.0 {
+                keys::REAL_SIZE => history.real_size = self.bytes(value),
+                keys::FRAMES => history.stack = self.stack(value)?,
+                keys::CPP_FRAMES if !history.stack.has_frames() => history.stack = self.stack(value)?,
+                keys::ADDR | keys::CPP_FRAMES => {}
+                _ => self.unknown_key(Shape::History, key),
+            }
+        }
+        Ok(history)
+    }
+
+    pub(super) fn segment(&mut self, raw: Option<RawSegment>, pairs: &[Word]) -> Result<RawSegment, BuildError> {
+        let mut kind = raw.as_ref().map(|raw| raw.segment.kind);
+        let mut raw = raw.unwrap_or_else(RawSegment::empty);
+        let segment = &mut raw.segment;
+        for (key, value) in fields(pairs) {
+            match key.0 {
+                keys::DEVICE => segment.device = self.integer(value),
+                keys::ADDRESS => segment.address = self.pointer(value),
+                keys::TOTAL_SIZE => segment.total_size = self.bytes(value),
+                keys::ALLOCATED_SIZE => segment.allocated_size = Some(self.bytes(value)),
+                keys::ACTIVE_SIZE => segment.active_size = Some(self.bytes(value)),
+                keys::REQUESTED_SIZE => segment.requested_size = Some(self.bytes(value)),
+                keys::STREAM => {
+                    self.see(keys::STREAM);
+                    let pointer = self.pointer(value);
+                    segment.stream = self.stream(pointer)?;
+                }
+                keys::SEGMENT_TYPE => {
+                    let small = self.text_id(value).0 == keys::SMALL;
+                    kind = Some(if small { PoolKind::Small } else { PoolKind::Large });
+                }
+                keys::SEGMENT_POOL_ID => {
+                    self.see(keys::SEGMENT_POOL_ID);
+                    segment.pool = self.pool_of(value)?;
+                }
+                keys::IS_EXPANDABLE => segment.expandable = value.item() == Item::Bool(true),
+                keys::FRAMES => segment.stack = self.stack(value)?,
+                keys::BLOCKS => {
+                    if let Item::List(list) = value.item() {
+                        raw.blocks = Some(list);
+                    }
+                }
+                keys::FORWARD_FRAMES => {}
+                _ => self.unknown_key(Shape::Segment, key),
+            }
+        }
+        let small_segment = AllocatorRules::default().small_segment;
+        let by_size = if segment.total_size <= small_segment { PoolKind::Small } else { PoolKind::Large };
+        segment.kind = kind.unwrap_or(by_size);
+        Ok(raw)
+    }
+
+    pub(super) fn annotation(&mut self, pairs: &[Word]) -> Annotation {
+        let mut annotation = Annotation { name: StrId::default(), starts: false, device: 0, time_us: 0 };
+        for (key, value) in fields(pairs) {
+            match key.0 {
+                keys::NAME => annotation.name = self.text_id(value),
+                keys::STAGE => annotation.starts = self.text_id(value).0 == keys::START,
+                keys::DEVICE => annotation.device = self.integer(value),
+                keys::TIME_US => annotation.time_us = self.pointer(value),
+                // Any further pairs are the program's own.
+                _ => {}
+            }
+        }
+        annotation
+    }
+}
