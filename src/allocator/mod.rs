@@ -3,7 +3,9 @@
 //! Nothing here knows of snapshots. The rules are values, so that a caller can ask "what if" by changing one.
 
 mod rules;
+mod settings;
 mod version;
 
-pub use rules::{AllocatorRules, GIB, KIB, MIB, PoolKind};
-pub use version::TorchVersion;
+pub use rules::{AllocatorRules, ExpandableReserve, GIB, KIB, MIB, PoolKind};
+pub use settings::{AllocatorSettings, SettingProblem};
+pub use version::{ParseVersionError, TorchVersion};

@@ -57,6 +57,20 @@ pub struct AllocatorRules {
     pub gc_threshold: f64,
     /// `per_process_memory_fraction`, when it is known.
     pub memory_fraction: Option<f64>,
+    /// `throw_on_cudamalloc_oom` (2.12): requests that would exceed the fraction fail at once, without a flush.
+    pub reject_above_fraction: bool,
+    /// `expandable_segments_reserve` (2.15): address space of an expandable segment, where it is not the default.
+    pub expandable_reserve: Option<ExpandableReserve>,
+}
+
+/// How much address space an expandable segment reserves (2.15). The default, 9/8 of the device's memory, is the most.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExpandableReserve {
+    /// A fraction of the device's memory.
+    Fraction(f64),
+    /// Bytes.
+    Bytes(u64),
 }
 
 impl Default for AllocatorRules {
@@ -74,12 +88,14 @@ impl Default for AllocatorRules {
             expandable: false,
             gc_threshold: 0.0,
             memory_fraction: None,
+            reject_above_fraction: false,
+            expandable_reserve: None,
         }
     }
 }
 
 impl AllocatorRules {
-    /// Bytes that a request of `requested` bytes occupies before splitting rules apply (allocator spec §3).
+    /// Bytes that a request of `requested` bytes occupies before splitting rules apply.
     pub fn round_size(&self, requested: u64) -> u64 {
         if requested < self.min_block {
             return self.min_block;
@@ -103,7 +119,7 @@ impl AllocatorRules {
         if rounded <= self.small_limit { PoolKind::Small } else { PoolKind::Large }
     }
 
-    /// Bytes of the segment that a request of `rounded` bytes would need from the device (allocator spec §3.1).
+    /// Bytes of the segment that a request of `rounded` bytes would need from the device.
     pub fn segment_size(&self, rounded: u64) -> u64 {
         if rounded <= self.small_limit {
             self.small_segment
@@ -114,7 +130,7 @@ impl AllocatorRules {
         }
     }
 
-    /// Unit in which expandable memory of this kind is mapped and given back (allocator spec §10.1).
+    /// Unit in which expandable memory of this kind is mapped and given back.
     pub fn granule(&self, kind: PoolKind) -> u64 {
         match kind {
             PoolKind::Small => self.small_segment,
@@ -122,7 +138,7 @@ impl AllocatorRules {
         }
     }
 
-    /// Whether taking `rounded` bytes from a free block that leaves `remaining` bytes splits the block (allocator spec §5.3).
+    /// Whether taking `rounded` bytes from a free block that leaves `remaining` bytes splits the block.
     /// `expandable` is the setting at the time of the request, which need not be this value's.
     pub fn splits(&self, rounded: u64, remaining: u64, kind: PoolKind, expandable: bool) -> bool {
         match kind {
@@ -139,7 +155,7 @@ fn round_up(n: u64, unit: u64) -> u64 {
     if unit == 0 { n } else { n.div_ceil(unit).saturating_mul(unit) }
 }
 
-/// `n` rounded up to the next of `divisions` equal steps between two powers of two (allocator spec §3).
+/// `n` rounded up to the next of `divisions` equal steps between two powers of two.
 fn round_power2(n: u64, divisions: u64) -> u64 {
     if n.is_power_of_two() {
         return n;
@@ -155,7 +171,7 @@ fn round_power2(n: u64, divisions: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The test vectors of the allocator spec §3: request, then the size for 1, 2, 4, 8 and 16 divisions.
+    /// Request, then the size for 1, 2, 4, 8 and 16 divisions.
     #[test]
     fn rounding_follows_the_divisions() {
         let vectors = [
