@@ -4,3 +4,4 @@ pub mod allocator;
 pub mod analysis;
 pub mod pickle;
 pub mod render;
+pub mod snapshot;

@@ -23,9 +23,8 @@ pub(super) fn long(bytes: &[u8]) -> Integer {
         0..=8 if negative && word >> 63 == 1 => Integer::Signed(word as i64),
         0..=8 if !negative => Integer::Unsigned(word),
         _ => {
-            let magnitude = bytes.iter().rev().fold(0.0, |sum: f64, &b| {
-                sum * 256.0 + f64::from(if negative { !b } else { b })
-            });
+            let magnitude =
+                bytes.iter().rev().fold(0.0, |sum: f64, &b| sum * 256.0 + f64::from(if negative { !b } else { b }));
             Integer::Huge(if negative { -magnitude - 1.0 } else { magnitude })
         }
     }

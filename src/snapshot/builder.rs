@@ -4,11 +4,10 @@
 //! and it becomes one row of a column table. A list of frames becomes a [`StackId`] by content, a list of rows a range.
 //! Only what has no known shape is kept as it came.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hashbrown::HashMap;
-
-use super::events::Events;
+use super::events::{Action, Events};
 use super::ids::{FrameId, PoolId, StackId, StrId, StreamId};
 use super::intern::{Frame, Stacks, Strings, Table};
 use super::keys;
@@ -92,10 +91,12 @@ pub(super) struct SnapshotBuilder {
     pub(super) segments: Vec<RawSegment>,
     pub(super) histories: Vec<History>,
     pub(super) annotations: Vec<Annotation>,
-    /// Actions that are not in [`Action`](super::Action), with their counts.
-    pub(super) unknown_actions: HashMap<StrId, u64>,
+    /// Ids of the action names met so far.
+    pub(super) actions: Vec<(StrId, Action)>,
+    /// Actions that are not in [`Action`], with their counts.
+    pub(super) unknown_actions: BTreeMap<StrId, u64>,
     /// Keys of known shapes that the format does not name, with their counts.
-    pub(super) unknown_keys: HashMap<(Shape, StrId), u64>,
+    pub(super) unknown_keys: BTreeMap<(Shape, StrId), u64>,
     /// Which known keys occurred in a row, one bit each.
     pub(super) seen: u64,
     /// Sizes that were cut to [`MAX_SIZE`].
@@ -134,8 +135,9 @@ impl SnapshotBuilder {
             segments: Vec::new(),
             histories: Vec::new(),
             annotations: Vec::new(),
-            unknown_actions: HashMap::new(),
-            unknown_keys: HashMap::new(),
+            actions: Vec::new(),
+            unknown_actions: BTreeMap::new(),
+            unknown_keys: BTreeMap::new(),
             seen: 0,
             implausible_sizes: 0,
             empty_batches: false,

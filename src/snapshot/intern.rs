@@ -120,8 +120,7 @@ pub struct Stacks {
 
 impl Default for Stacks {
     fn default() -> Self {
-        let mut stacks =
-            Self { frames: Vec::new(), ends: vec![0], table: HashTable::new(), seed: Seed::default() };
+        let mut stacks = Self { frames: Vec::new(), ends: vec![0], table: HashTable::new(), seed: Seed::default() };
         let hash = stacks.seed.hash_one(&[] as &[FrameId]);
         stacks.table.insert_unique(hash, StackId::EMPTY.0, |_| 0);
         stacks

@@ -88,3 +88,6 @@ keys! {
 pub(super) const fn id(key: u32) -> StrId {
     StrId(key)
 }
+
+// `SnapshotBuilder::seen` has one bit a key.
+const _: () = assert!(COUNT <= 64);

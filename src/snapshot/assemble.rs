@@ -1,0 +1,334 @@
+//! From the decoded top-level value to a [`Snapshot`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::builder::{ListSlot, Shape, SnapshotBuilder};
+use super::format::{Evidence, Format, Writer, bracket};
+use super::keys;
+use super::load::LoadError;
+use super::segments::{Block, Segment};
+use super::settings::Settings;
+use super::word::{Item, Wide, Word};
+use super::{Device, Snapshot, Warning};
+use crate::pickle::BuildError;
+
+/// Nesting to which a settings value is kept; the format nests two deep.
+const SETTINGS_DEPTH: usize = 4;
+
+impl SnapshotBuilder {
+    /// The items of list number `list`, in order, as far as they were kept as items.
+    pub(super) fn list_items(&self, list: u32) -> Vec<Word> {
+        match self.lists[list as usize] {
+            ListSlot::Items(kept) => self.items_of[kept as usize].clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The rows of `shape` that list number `list` holds; items of another shape are skipped.
+    pub(super) fn list_rows(&mut self, list: u32, shape: Shape) -> Result<Vec<u32>, BuildError> {
+        if let ListSlot::Rows(found, at) = self.lists[list as usize]
+            && found == shape
+        {
+            return Ok(self.ranges[at as usize].clone().collect());
+        }
+        let mut rows = Vec::new();
+        for item in self.list_items(list) {
+            if let Item::Dict(dict) = item.item()
+                && let Some((found, row)) = self.sealed(dict)?
+                && found == shape
+            {
+                rows.push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// How many items list number `list` has.
+    fn list_len(&self, list: u32) -> usize {
+        match self.lists[list as usize] {
+            ListSlot::Fresh => 0,
+            ListSlot::Stack(stack) => self.stacks.get(stack).len(),
+            ListSlot::Rows(_, at) => self.ranges[at as usize].len(),
+            ListSlot::Items(kept) => self.items_of[kept as usize].len(),
+        }
+    }
+
+    /// The pairs of a dict that was kept as it came.
+    fn pairs(&self, value: Word) -> &[Word] {
+        match value.item() {
+            Item::Dict(dict) => match self.dicts[dict as usize] {
+                super::builder::DictSlot::Pairs(kept) => &self.pairs_of[kept as usize],
+                _ => &[],
+            },
+            _ => &[],
+        }
+    }
+
+    /// A settings value as JSON.
+    fn json(&self, value: Word, depth: usize) -> serde_json::Value {
+        match value.item() {
+            Item::Bool(value) => value.into(),
+            Item::Int(value) => value.into(),
+            Item::Text(id) => self.strings.get(id).into(),
+            Item::Wide(row) => match self.wides[row as usize] {
+                Wide::Signed(value) => value.into(),
+                Wide::Unsigned(value) => value.into(),
+                Wide::Float(value) => value.into(),
+            },
+            Item::Dict(_) if depth > 0 => {
+                let pairs = self.pairs(value).chunks_exact(2).filter_map(|pair| match pair[0].item() {
+                    Item::Text(key) => Some((self.strings.get(key).to_owned(), self.json(pair[1], depth - 1))),
+                    _ => None,
+                });
+                serde_json::Value::Object(pairs.collect())
+            }
+            _ => serde_json::Value::Null,
+        }
+    }
+
+    /// Builds the snapshot whose outermost value is `top`.
+    pub(super) fn assemble(mut self, top: Word, protocol: Option<u8>) -> Result<Snapshot, LoadError> {
+        let mut parts = TopLevel::default();
+        match top.item() {
+            Item::List(list) => parts.segments = Some(list),
+            Item::Dict(_) => self.read_top_level(top, &mut parts),
+            _ => {}
+        }
+        if parts.segments.is_none() && parts.device_traces.is_none() {
+            return Err(LoadError::NoSegments);
+        }
+        let mut warnings = self.unknown();
+        let mut table = SegmentTable::default();
+        if let Some(list) = parts.segments {
+            self.segments_into(list, "segments", &mut table, &mut warnings)?;
+            if table.segments.is_empty() && self.list_len(list) > 0 && parts.device_traces.is_none() {
+                return Err(LoadError::NoSegments);
+            }
+        }
+        let device_segments = table.segments.len();
+        if let Some(list) = parts.host_segments {
+            self.segments_into(list, "host_segments", &mut table, &mut warnings)?;
+        }
+        let mut traces = Vec::new();
+        if let Some(list) = parts.device_traces {
+            for item in self.list_items(list) {
+                let trace = match item.item() {
+                    Item::List(trace) => self.trace(trace, &mut warnings)?,
+                    _ => 0..0,
+                };
+                traces.push(trace);
+            }
+        }
+        let host_trace = match parts.host_traces {
+            Some(list) => self.trace(list, &mut warnings)?,
+            None => 0..0,
+        };
+
+        let evidence = Evidence {
+            rows: self.seen,
+            top: parts.keys.as_deref(),
+            settings: &parts.settings_keys,
+            has_events: !self.events.is_empty(),
+            has_blocks: !table.blocks.is_empty(),
+        };
+        let (torch_at_least, torch_below) = bracket(&evidence);
+        let mut format = Format { protocol, torch_at_least, torch_below, writer: self.writer(protocol) };
+        if format.writer == Writer::TorchNpu {
+            format.torch_below = None;
+        }
+        let (mut settings, problems) = Settings::new(parts.settings, torch_at_least);
+        warnings.extend(problems.into_iter().map(Warning::Setting));
+        // Before 2.3 the settings are not in the file, but what they did is.
+        settings.rules.expandable |= !settings.recorded && table.segments.iter().any(|segment| segment.expandable);
+
+        let devices = devices(&table.segments[..device_segments], &traces);
+        let host = Device {
+            ordinal: -1,
+            segments: device_segments..table.segments.len(),
+            events: host_trace,
+            consistent: true,
+        };
+        let has_host = !host.segments.is_empty() || !host.events.is_empty();
+        let mut snapshot = Snapshot {
+            visible_devices: traces.len().max(devices.len()),
+            devices,
+            host: has_host.then_some(host),
+            segments: table.segments,
+            blocks: table.blocks,
+            events: self.events,
+            annotations: self.annotations,
+            settings,
+            format,
+            warnings,
+            strings: self.strings,
+            frames: self.frames.rows,
+            stacks: self.stacks,
+            streams: self.streams.rows,
+            pools: self.pools.rows,
+        };
+        snapshot.check();
+        Ok(snapshot)
+    }
+
+    fn read_top_level(&mut self, top: Word, parts: &mut TopLevel) {
+        let mut names = Vec::new();
+        for pair in self.pairs(top).chunks_exact(2) {
+            let Item::Text(key) = pair[0].item() else { continue };
+            names.push(key.0);
+            let list = match pair[1].item() {
+                Item::List(list) => Some(list),
+                _ => None,
+            };
+            match key.0 {
+                keys::SEGMENTS => parts.segments = list,
+                keys::DEVICE_TRACES => parts.device_traces = list,
+                keys::HOST_SEGMENTS => parts.host_segments = list,
+                keys::HOST_TRACES => parts.host_traces = list,
+                keys::ALLOCATOR_SETTINGS => {
+                    for setting in self.pairs(pair[1]).chunks_exact(2) {
+                        let Item::Text(name) = setting[0].item() else { continue };
+                        parts.settings_keys.push(name.0);
+                        let value = self.json(setting[1], SETTINGS_DEPTH);
+                        parts.settings.insert(self.strings.get(name).to_owned(), value);
+                    }
+                }
+                _ => {}
+            }
+        }
+        parts.keys = Some(names);
+    }
+
+    /// One warning for all keys and actions that have no meaning here.
+    fn unknown(&self) -> Vec<Warning> {
+        let mut names: BTreeMap<String, u64> = BTreeMap::new();
+        for ((shape, key), count) in &self.unknown_keys {
+            let row = match shape {
+                Shape::Event => "trace entry",
+                Shape::Frame => "frame",
+                Shape::Block => "block",
+                Shape::Segment => "segment",
+                Shape::History => "history entry",
+                Shape::Annotation => "annotation",
+            };
+            names.insert(format!("key `{}` of a {row}", self.strings.get(*key)), *count);
+        }
+        for (action, count) in &self.unknown_actions {
+            names.insert(format!("action `{}`", self.strings.get(*action)), *count);
+        }
+        let mut warnings = Vec::new();
+        if !names.is_empty() {
+            let list: Vec<_> = names.iter().map(|(name, count)| format!("{name} ({count} times)")).collect();
+            warnings.push(Warning::Unknown(list.join(", ")));
+        }
+        if self.implausible_sizes > 0 {
+            warnings.push(Warning::ImplausibleSizes(self.implausible_sizes));
+        }
+        warnings
+    }
+
+    fn writer(&self, protocol: Option<u8>) -> Writer {
+        let is_npu = |frame: &super::Frame| self.strings.get(frame.filename).contains("torch_npu");
+        match protocol {
+            None => Writer::Json,
+            _ if self.frames.rows.iter().any(is_npu) => Writer::TorchNpu,
+            Some(2) if self.empty_batches => Writer::Cpp,
+            Some(_) => Writer::Python,
+        }
+    }
+
+    /// Appends the segments of list number `list`, ordered by device and address.
+    fn segments_into(
+        &mut self,
+        list: u32,
+        name: &'static str,
+        table: &mut SegmentTable,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), BuildError> {
+        let mut rows = self.list_rows(list, Shape::Segment)?;
+        let dropped = self.list_len(list) - rows.len();
+        if dropped > 0 {
+            warnings.push(Warning::DroppedItems { list: name, count: dropped });
+        }
+        rows.sort_by_key(|&row| {
+            let segment = &self.segments[row as usize].segment;
+            (segment.device, segment.address)
+        });
+        let has_addresses = self.seen & (1 << keys::ADDRESS) != 0;
+        for row in rows {
+            let raw = &self.segments[row as usize];
+            let (mut segment, blocks) = (raw.segment.clone(), raw.blocks);
+            let start = table.blocks.len();
+            if let Some(list) = blocks {
+                for block in self.list_rows(list, Shape::Block)? {
+                    table.blocks.push(self.blocks[block as usize]);
+                }
+            }
+            let blocks = &mut table.blocks[start..];
+            if has_addresses {
+                blocks.sort_by_key(|block| block.address);
+            } else {
+                // Before torch 2.1 blocks have no address: they follow each other from the segment's start.
+                let mut address = segment.address;
+                for block in blocks {
+                    block.address = address;
+                    address = block.end();
+                }
+            }
+            segment.blocks = start..table.blocks.len();
+            table.segments.push(segment);
+        }
+        Ok(())
+    }
+
+    /// The rows of one device's trace. A list that shares entries with another gets rows of its own.
+    fn trace(&mut self, list: u32, warnings: &mut Vec<Warning>) -> Result<Range<usize>, BuildError> {
+        if let ListSlot::Rows(Shape::Event, at) = self.lists[list as usize] {
+            let rows = &self.ranges[at as usize];
+            return Ok(rows.start as usize..rows.end as usize);
+        }
+        let rows = self.list_rows(list, Shape::Event)?;
+        let dropped = self.list_len(list) - rows.len();
+        if dropped > 0 {
+            warnings.push(Warning::DroppedItems { list: "device_traces", count: dropped });
+        }
+        let start = self.events.len();
+        for row in rows {
+            let event = self.events.get(row as usize);
+            self.events.push(&event);
+        }
+        Ok(start..self.events.len())
+    }
+}
+
+/// The values of the top-level keys.
+#[derive(Default)]
+struct TopLevel {
+    keys: Option<Vec<u32>>,
+    segments: Option<u32>,
+    device_traces: Option<u32>,
+    host_segments: Option<u32>,
+    host_traces: Option<u32>,
+    settings: BTreeMap<String, serde_json::Value>,
+    settings_keys: Vec<u32>,
+}
+
+#[derive(Default)]
+struct SegmentTable {
+    segments: Vec<Segment>,
+    blocks: Vec<Block>,
+}
+
+/// Devices with memory or a trace: the n-th trace belongs to device n.
+fn devices(segments: &[Segment], traces: &[Range<usize>]) -> Vec<Device> {
+    let with_segments = segments.iter().map(|segment| segment.device);
+    let with_trace = traces.iter().zip(0..).filter(|(trace, _)| !trace.is_empty()).map(|(_, ordinal)| ordinal);
+    let ordinals: BTreeSet<i64> = with_segments.chain(with_trace).collect();
+    let device = |ordinal: i64| {
+        let start = segments.partition_point(|segment| segment.device < ordinal);
+        let end = segments.partition_point(|segment| segment.device <= ordinal);
+        let events = usize::try_from(ordinal).ok().and_then(|at| traces.get(at)).cloned().unwrap_or(0..0);
+        Device { ordinal, segments: start..end, events, consistent: true }
+    };
+    ordinals.into_iter().map(device).collect()
+}

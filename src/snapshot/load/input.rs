@@ -1,0 +1,139 @@
+//! One reader over a mapped file and a stream alike.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use super::sniff::HEAD;
+use super::{LoadError, read_all};
+
+type Report<'a> = Option<&'a dyn Fn(u64, Option<u64>)>;
+
+/// Bytes in memory, or bytes that arrive.
+pub(super) enum Input<'a> {
+    Slice {
+        bytes: &'a [u8],
+        at: usize,
+        progress: Report<'a>,
+    },
+    Stream {
+        reader: Box<dyn Read + 'a>,
+        /// Bytes read and not yet consumed start at `at`.
+        buffer: Vec<u8>,
+        at: usize,
+        ended: bool,
+    },
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn slice(bytes: &'a [u8], progress: Report<'a>) -> Self {
+        Self::Slice { bytes, at: 0, progress }
+    }
+
+    pub(super) fn stream(reader: Box<dyn Read + 'a>) -> Self {
+        Self::Stream { reader, buffer: Vec::new(), at: 0, ended: false }
+    }
+
+    /// The first bytes, enough to tell what they are.
+    pub(super) fn peek(&mut self) -> Result<&[u8], LoadError> {
+        let (head, _) = self.window(HEAD).map_err(LoadError::Read)?;
+        if head.is_empty() { Err(LoadError::Empty) } else { Ok(head) }
+    }
+
+    /// The next `wanted` bytes, and whether nothing follows them. Fewer come only at the end.
+    pub(super) fn window(&mut self, wanted: usize) -> io::Result<(&[u8], bool)> {
+        match self {
+            Self::Slice { bytes, at, progress } => {
+                if let Some(report) = progress {
+                    report(*at as u64, Some(bytes.len() as u64));
+                }
+                let end = at.saturating_add(wanted).min(bytes.len());
+                Ok((&bytes[*at..end], end == bytes.len()))
+            }
+            Self::Stream { reader, buffer, at, ended } => {
+                if *at > 0 {
+                    buffer.drain(..*at);
+                    *at = 0;
+                }
+                while buffer.len() < wanted && !*ended {
+                    let missing = (wanted - buffer.len()) as u64;
+                    let before = buffer.len();
+                    reader.by_ref().take(missing).read_to_end(buffer)?;
+                    *ended = buffer.len() == before;
+                }
+                Ok((buffer, *ended))
+            }
+        }
+    }
+
+    pub(super) fn consume(&mut self, count: usize) {
+        match self {
+            Self::Slice { at, .. } | Self::Stream { at, .. } => *at += count,
+        }
+    }
+
+    /// Everything not yet consumed, as a buffered reader.
+    pub(super) fn into_buffered(self) -> Box<dyn BufRead + 'a> {
+        match self {
+            Self::Slice { bytes, at, progress } => {
+                let reader = CountingReader::new(&bytes[at..], progress, Some(bytes.len() as u64));
+                Box::new(BufReader::with_capacity(1 << 16, reader))
+            }
+            Self::Stream { reader, mut buffer, at, .. } => {
+                buffer.drain(..at);
+                Box::new(BufReader::with_capacity(1 << 16, Cursor::new(buffer).chain(reader)))
+            }
+        }
+    }
+
+    /// Everything not yet consumed.
+    pub(super) fn into_bytes(self) -> Result<Cow<'a, [u8]>, LoadError> {
+        match self {
+            Self::Slice { bytes, at, .. } => Ok(Cow::Borrowed(&bytes[at..])),
+            stream => read_all(stream.into_buffered()).map(Cow::Owned).map_err(LoadError::Read),
+        }
+    }
+}
+
+/// Reports how many bytes passed through it.
+pub(super) struct CountingReader<'a, R> {
+    inner: R,
+    count: u64,
+    total: Option<u64>,
+    progress: Report<'a>,
+}
+
+impl<'a, R> CountingReader<'a, R> {
+    pub(super) fn new(inner: R, progress: Report<'a>, total: Option<u64>) -> Self {
+        Self { inner, count: 0, total, progress }
+    }
+}
+
+impl<R: Read> Read for CountingReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count += read as u64;
+        if let Some(report) = self.progress {
+            report(self.count, self.total);
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream and a slice hand out the same windows, whatever was consumed before.
+    #[test]
+    fn stream_equals_slice() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let mut slice = Input::slice(&bytes, None);
+        let mut stream = Input::stream(Box::new(&bytes[..]));
+        for (wanted, used) in [(10, 3), (10, 10), (50, 0), (80, 80), (200, 7), (5, 0)] {
+            let expected = slice.window(wanted).unwrap().0.to_vec();
+            assert_eq!(stream.window(wanted).unwrap().0, expected);
+            slice.consume(used);
+            stream.consume(used);
+        }
+    }
+}
