@@ -1,3 +1,9 @@
 //! One file a question. Results are plain structs: text, JSON and pictures are views of them.
 
+pub mod failures;
+pub mod fragmentation;
+pub mod info;
+pub mod ranking;
 pub mod series;
+pub mod sites;
+pub mod totals;

@@ -172,7 +172,6 @@ impl SnapshotBuilder {
     /// The shape that `pairs` make a dict, if any.
     #[inline]
     fn shape(pairs: &[Word]) -> Option<Shape> {
-        const ACTION: u32 = 1;
         const TOTAL: u32 = 2;
         const STATE: u32 = 4;
         const SIZE: u32 = 8;

@@ -44,7 +44,8 @@ impl Format {
     /// The bracket in words: `torch 2.5–2.7`, `torch 2.15 or newer`, `torch version unknown`.
     pub fn torch(&self) -> String {
         let before = |version: TorchVersion| match version.minor {
-            0 => format!("{}.x", version.major - 1),
+            // 1.13 was the last release before 2.0.
+            0 => "1.13".to_owned(),
             minor => format!("{}.{}", version.major, minor - 1),
         };
         match (self.torch_at_least, self.torch_below) {

@@ -66,20 +66,10 @@ keys! {
     HOST_SEGMENTS = "host_segments",
     HOST_TRACES = "host_traces",
     // Allocator settings.
-    CUDA_CONF = "PYTORCH_CUDA_ALLOC_CONF",
-    HIP_CONF = "PYTORCH_HIP_ALLOC_CONF",
-    ALLOC_CONF = "PYTORCH_ALLOC_CONF",
-    MAX_SPLIT_SIZE = "max_split_size",
-    GC_THRESHOLD = "garbage_collection_threshold",
-    EXPANDABLE_SEGMENTS = "expandable_segments",
-    ROUNDUP_DIVISIONS = "roundup_power2_divisions",
     GRAPH_CAPTURE_REUSE = "graph_capture_record_stream_reuse",
     MAX_CACHED_SIZE = "max_cached_size",
-    TRACE_OVERFLOWED = "trace_alloc_overflowed",
     // Values.
     SMALL = "small",
-    LARGE = "large",
-    NOT_AVAILABLE = "N/A",
     ACTIVE_ALLOCATED = "active_allocated",
     INACTIVE = "inactive",
 }
@@ -91,3 +81,5 @@ pub(super) const fn id(key: u32) -> StrId {
 
 // `SnapshotBuilder::seen` has one bit a key.
 const _: () = assert!(COUNT <= 64);
+// `StrId::default()` is the empty string.
+const _: () = assert!(EMPTY == 0);

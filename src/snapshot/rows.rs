@@ -168,7 +168,8 @@ impl SnapshotBuilder {
                         event.stack = stack;
                     }
                 }
-                keys::CATEGORY => {}
+                // Only converters write these; the trace's own device is its place in the list.
+                keys::CATEGORY | keys::DEVICE => {}
                 _ => self.unknown_key(Shape::Event, key),
             }
         }

@@ -1,0 +1,166 @@
+//! How much of the past the trace tells.
+
+use serde::Serialize;
+
+use super::{Lives, Ranges};
+use crate::snapshot::{Action, Device, Snapshot};
+
+/// What a device's trace lacks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Health {
+    /// Whether there is a history at all.
+    pub recorded: bool,
+    /// Whether the trace explains everything: it starts with no memory and nothing is missing in it.
+    pub complete: bool,
+    /// Why it is not complete, in words.
+    pub reasons: Vec<String>,
+    /// Frees of blocks that the trace never allocated.
+    pub unmatched_frees: u64,
+    /// Their bytes, as requested.
+    #[serde(skip)]
+    pub unmatched_free_bytes: u64,
+    /// Live blocks at the end that the trace never allocated.
+    pub ghost_blocks: u64,
+    /// Their bytes, as occupied.
+    #[serde(skip)]
+    pub ghost_bytes: u64,
+    /// Allocations at an address that was still live: its free is missing.
+    #[serde(skip)]
+    pub missing_frees: u64,
+    /// Blocks that the trace leaves live, but that the final state does not have.
+    #[serde(skip)]
+    pub vanished_blocks: u64,
+    /// Blocks whose occupied bytes do not follow from the rules.
+    #[serde(skip)]
+    pub odd_sizes: u64,
+    /// Bytes mapped before the first event.
+    #[serde(skip)]
+    pub mapped_before: u64,
+    /// Segment events that contradict the final segments.
+    #[serde(skip)]
+    pub odd_ranges: u64,
+    /// Kinds of action that should be there, but are not.
+    #[serde(skip)]
+    pub missing_actions: Vec<&'static str>,
+    /// First event after which the counters contradict each other.
+    #[serde(skip)]
+    pub first_violation: Option<(u32, String)>,
+    /// Events whose time lies before that of the event before them.
+    #[serde(skip)]
+    pub out_of_order: u64,
+}
+
+impl Health {
+    /// Whether `requested` and `reserved` are exact along the trace: nothing between start and end is missing.
+    pub fn counts_are_exact(&self) -> bool {
+        self.recorded
+            && self.missing_actions.is_empty()
+            && self.missing_frees == 0
+            && self.vanished_blocks == 0
+            && self.odd_ranges == 0
+            && self.first_violation.is_none()
+    }
+
+    /// Fills [`complete`](Self::complete) and the reasons.
+    pub(super) fn conclude(&mut self, snapshot: &Snapshot, device: &Device, lives: &Lives, ranges: &Ranges) {
+        let events = device.events.len();
+        let mut reasons = Vec::new();
+        if events == 0 {
+            reasons.push(
+                "no history was recorded: call torch.cuda.memory._record_memory_history(max_entries=100000) first"
+                    .to_owned(),
+            );
+        } else if events == 1 {
+            let name = snapshot.events.action[device.events.start].name();
+            reasons.push(format!(
+                "the trace has a single entry ({name}): it was recorded with enabled=\"state\" or max_entries=1, so it is no history"
+            ));
+        } else {
+            self.incompleteness(snapshot, device, lives, ranges, &mut reasons);
+        }
+        self.complete = reasons.is_empty();
+        self.reasons = reasons;
+    }
+
+    fn incompleteness(
+        &self,
+        snapshot: &Snapshot,
+        device: &Device,
+        lives: &Lives,
+        ranges: &Ranges,
+        reasons: &mut Vec<String>,
+    ) {
+        let seeded = lives.ids().filter(|&life| lives.alloc_event(life).is_none()).count();
+        if seeded > 0 || ranges.reserved_at_start() > 0 {
+            let why = match looks_wrapped(snapshot, device) {
+                true => "the ring buffer was full and overwrote older events, or recording began late",
+                false => "recording began late, or the ring buffer overwrote older events",
+            };
+            reasons.push(format!(
+                "{} blocks and {} B of segments were there before the first event ({why}); an earlier peak would be lost",
+                seeded,
+                ranges.reserved_at_start()
+            ));
+        }
+        if !self.missing_actions.is_empty() {
+            reasons.push(format!("no {} entries: the recorder skipped them", self.missing_actions.join(" and ")));
+        }
+        if self.missing_frees > 0 {
+            reasons.push(format!("{} blocks were replaced without a recorded free", self.missing_frees));
+        }
+        if self.vanished_blocks > 0 {
+            reasons.push(format!(
+                "{} blocks are live in the trace, but not in the segments, which are newer",
+                self.vanished_blocks
+            ));
+        }
+        if self.odd_ranges > 0 {
+            reasons.push(format!("{} segment events contradict the segments", self.odd_ranges));
+        }
+        if self.odd_sizes > 0 {
+            reasons.push(format!("{} block sizes do not follow from the recorded settings", self.odd_sizes));
+        }
+        if let Some((event, what)) = &self.first_violation {
+            reasons.push(format!("from event {event} on {what}"));
+        }
+        if self.out_of_order > 0 {
+            reasons.push(format!(
+                "{} events are out of order in time: recording was restarted with a smaller max_entries",
+                self.out_of_order
+            ));
+        }
+    }
+}
+
+/// Whether the length of the trace is one that people pass as `max_entries`, or that of another device's full ring.
+fn looks_wrapped(snapshot: &Snapshot, device: &Device) -> bool {
+    let length = device.events.len();
+    let same_elsewhere =
+        snapshot.devices.iter().any(|other| other.ordinal != device.ordinal && other.events.len() == length);
+    let round = |length: usize| length >= 100 && (length.is_multiple_of(100) || length.is_power_of_two());
+    round(length) || same_elsewhere && length > 1
+}
+
+/// Kinds of action that are missing although their counterparts are there.
+pub(super) fn missing_actions(actions: &[Action]) -> Vec<&'static str> {
+    let mut counts = [0u64; Action::ALL.len()];
+    for action in actions {
+        counts[*action as usize] += 1;
+    }
+    let count = |action: Action| counts[action as usize];
+    let frees = count(Action::Free);
+    let (requested, completed) = (count(Action::FreeRequested) + frees, count(Action::FreeCompleted) + frees);
+    let mut missing = Vec::new();
+    // Three frees cannot all wait for another stream without one completing in a trace of any length.
+    let many = |count: u64| count >= 3;
+    if count(Action::Alloc) == 0 && many(completed.max(requested)) {
+        missing.push(Action::Alloc.name());
+    }
+    if requested == 0 && many(completed) {
+        missing.push(Action::FreeRequested.name());
+    }
+    if completed == 0 && many(requested) {
+        missing.push(Action::FreeCompleted.name());
+    }
+    missing
+}

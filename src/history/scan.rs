@@ -1,0 +1,117 @@
+//! First pass over the trace: which event begins and ends which block.
+
+use hashbrown::HashMap;
+
+use super::Health;
+use super::health::missing_actions;
+use super::lives::{LifeId, Lives, NEVER, Seed};
+use crate::allocator::AllocatorRules;
+use crate::snapshot::{Action, Block, BlockState, Device, Snapshot, StackId};
+
+/// What the pass found.
+pub(super) struct Scanned<'a> {
+    pub(super) lives: Lives<'a>,
+    pub(super) health: Health,
+}
+
+type Open = HashMap<u64, LifeId, foldhash::fast::RandomState>;
+
+pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &AllocatorRules) -> Scanned<'a> {
+    let events = &snapshot.events;
+    let actions = &events.action[device.events.clone()];
+    let mut health = Health { missing_actions: missing_actions(actions), ..Health::default() };
+    // Where one kind of free is not recorded, the other stands for both.
+    let requested_completes = health.missing_actions.contains(&Action::FreeCompleted.name());
+    let mut lives = Lives::new(snapshot, device);
+    let mut open = Open::default();
+    let mut last_time = 0;
+    for (event, &action) in (0u32..).zip(actions) {
+        let row = device.events.start + event as usize;
+        let time = events.time_us.get(row);
+        health.out_of_order += u64::from(time < last_time);
+        last_time = time;
+        let addr = events.addr[row];
+        let state = event + 1;
+        match action {
+            Action::Alloc => {
+                let life = lives.push_traced(event, events.stack[row]);
+                if let Some(before) = open.insert(addr, life) {
+                    health.missing_frees += 1;
+                    lives.end_unrecorded(before, state);
+                }
+            }
+            Action::FreeRequested | Action::FreeCompleted | Action::Free => {
+                let life = *open.entry(addr).or_insert_with(|| {
+                    health.unmatched_frees += 1;
+                    health.unmatched_free_bytes += events.size[row];
+                    let seed = Seed { addr, requested: events.size[row], stream: events.stream[row] };
+                    lives.push_seeded(seed, StackId::NONE)
+                });
+                lives.set_of_event(event, life);
+                if action == Action::FreeRequested && !requested_completes {
+                    lives.set_freed(life, state);
+                } else {
+                    lives.end(life, state);
+                    open.remove(&addr);
+                }
+            }
+            _ => {}
+        }
+    }
+    match_final_blocks(snapshot, device, rules, &mut lives, &mut open, &mut health);
+    Scanned { lives, health }
+}
+
+/// Ties the blocks of the dump to the lives that are still open.
+fn match_final_blocks(
+    snapshot: &Snapshot,
+    device: &Device,
+    rules: &AllocatorRules,
+    lives: &mut Lives,
+    open: &mut Open,
+    health: &mut Health,
+) {
+    let last = device.events.len() as u32;
+    for segment in snapshot.segments_of(device) {
+        for block in snapshot.blocks_of(segment).iter().filter(|block| block.is_active()) {
+            let known = open.remove(&block.address).filter(|&life| {
+                let same = is_same(lives.requested(life), block, rules);
+                if !same {
+                    health.vanished_blocks += 1;
+                    lives.end_unrecorded(life, last);
+                }
+                same
+            });
+            let life = known.unwrap_or_else(|| {
+                health.ghost_blocks += 1;
+                health.ghost_bytes += block.size;
+                let seed = Seed { addr: block.address, requested: block.requested, stream: segment.stream };
+                let life = lives.push_seeded(seed, block.stack);
+                if block.state == BlockState::Pending {
+                    lives.set_freed(life, 0);
+                }
+                life
+            });
+            lives.set_bytes(life, block.size);
+            // A block keeps its stack even where trace entries have none (context="state").
+            if !lives.stack(life).has_frames() {
+                lives.set_stack(life, block.stack);
+            }
+            if block.state == BlockState::Pending && lives.freed_at(life) == NEVER {
+                lives.set_freed(life, last);
+            }
+        }
+    }
+    let mut vanished: Vec<LifeId> = open.values().copied().collect();
+    vanished.sort_unstable();
+    for life in vanished {
+        health.vanished_blocks += 1;
+        lives.end_unrecorded(life, last);
+    }
+}
+
+/// Whether a request recorded in the trace can be the one that holds `block`. Restored graph pools record rounded
+/// sizes, so equality is asked only up to rounding.
+fn is_same(requested: u64, block: &Block, rules: &AllocatorRules) -> bool {
+    requested == block.requested || rules.round_size(requested) == rules.round_size(block.requested)
+}

@@ -1,0 +1,146 @@
+//! Second pass: the bytes that each block occupied.
+//!
+//! The file has them only for blocks that live at the end. For the others they follow from the rounding rule and, in
+//! the large pool of cudaMalloc'd memory, from the layout: a remainder of 1 MiB or less is not split off, so the
+//! block takes the whole gap (`should_split` in `CUDACachingAllocator.cpp`).
+
+use std::collections::BTreeMap;
+
+use super::Health;
+use super::lives::{LifeId, Lives, NEVER};
+use super::ranges::{RangeId, Ranges, Walk};
+use crate::allocator::{AllocatorRules, PoolKind};
+use crate::snapshot::{Action, Device, PoolId, Snapshot};
+
+/// Live blocks of the large pool by address: their end.
+type Layout = BTreeMap<u64, u64>;
+
+pub(super) fn fill(
+    snapshot: &Snapshot,
+    device: &Device,
+    rules: &AllocatorRules,
+    lives: &mut Lives<'_>,
+    ranges: &mut Ranges<'_>,
+    health: &mut Health,
+) {
+    let mut corrections = Vec::new();
+    {
+        let mut pass =
+            Pass { snapshot, rules, layout: Layout::new(), walk: ranges.walk(), corrections: &mut corrections };
+        pass.seed(lives);
+        pass.trace(device, lives, health);
+    }
+    for (range, kind, pool) in corrections {
+        let range = &mut ranges.kinds[range as usize];
+        (range.kind, range.pool, range.is_certain) = (kind, pool, true);
+    }
+}
+
+struct Pass<'a> {
+    snapshot: &'a Snapshot,
+    rules: &'a AllocatorRules,
+    layout: Layout,
+    walk: Walk<'a>,
+    /// What the first block in a range of unknown kind tells about the range.
+    corrections: &'a mut Vec<(RangeId, PoolKind, PoolId)>,
+}
+
+impl Pass<'_> {
+    /// Sizes of the blocks that were there before the first event. Their requests are known, and where a gap of up
+    /// to 1 MiB follows one in large cudaMalloc'd memory, it belongs to the block.
+    fn seed(&mut self, lives: &mut Lives) {
+        let mut seeded: Vec<(u64, LifeId)> = lives
+            .ids()
+            .filter(|&life| lives.alloc_event(life).is_none())
+            .map(|life| (lives.addr(life), life))
+            .collect();
+        seeded.sort_unstable();
+        for at in 0..seeded.len() {
+            let (addr, life) = seeded[at];
+            let next = seeded.get(at + 1).map(|&(next, _)| next);
+            if lives.bytes(life) == 0 {
+                let rounded = self.rules.round_size(lives.requested(life));
+                lives.set_bytes(life, self.seeded_size(addr, rounded, next));
+            }
+            self.enter(addr, lives.bytes(life));
+        }
+    }
+
+    fn seeded_size(&self, addr: u64, rounded: u64, next: Option<u64>) -> u64 {
+        if !self.takes_gaps(rounded) {
+            return rounded;
+        }
+        let Some((end, range)) = self.walk.containing(addr) else { return rounded };
+        if self.walk.kind(range).expandable {
+            return rounded;
+        }
+        let gap = next.filter(|&next| next < end).unwrap_or(end) - addr;
+        let is_oversize = self.rules.max_split_size.is_some_and(|max| rounded >= max);
+        if gap >= rounded && (gap - rounded <= self.rules.small_limit || is_oversize) { gap } else { rounded }
+    }
+
+    /// Whether a block of `rounded` bytes may be larger than that. Sizes that are no multiple of the minimum block
+    /// (`roundup_power2_divisions:1` up to torch 2.3) may leave too little to split off anywhere.
+    fn takes_gaps(&self, rounded: u64) -> bool {
+        self.rules.pool_kind(rounded) == PoolKind::Large || !rounded.is_multiple_of(self.rules.min_block)
+    }
+
+    fn enter(&mut self, addr: u64, bytes: u64) {
+        if self.takes_gaps(bytes) {
+            self.layout.insert(addr, addr.saturating_add(bytes));
+        }
+    }
+
+    fn trace(&mut self, device: &Device, lives: &mut Lives, health: &mut Health) {
+        let events = &self.snapshot.events;
+        for event in 0..device.events.len() as u32 {
+            let row = device.events.start + event as usize;
+            match events.action[row] {
+                Action::Alloc => {
+                    let Some(life) = lives.of_event(event) else { continue };
+                    let addr = events.addr[row];
+                    let rounded = self.rules.round_size(events.size[row]);
+                    let size = if self.takes_gaps(rounded) || self.rules.expandable {
+                        self.walk.advance(event);
+                        self.block_size(row, addr, rounded)
+                    } else {
+                        rounded
+                    };
+                    // What lives at the end has its size in the file, which is the truth.
+                    match lives.bytes(life) {
+                        0 => lives.set_bytes(life, size),
+                        known => health.odd_sizes += u64::from(known != size),
+                    }
+                    self.enter(addr, lives.bytes(life));
+                }
+                Action::FreeRequested | Action::FreeCompleted | Action::Free => {
+                    let Some(life) = lives.of_event(event) else { continue };
+                    if lives.done_at(life) == event + 1 && self.takes_gaps(lives.bytes(life)) {
+                        self.layout.remove(&events.addr[row]);
+                    }
+                }
+                _ => {}
+            }
+        }
+        debug_assert!(lives.ids().all(|life| lives.bytes(life) > 0 || lives.done_at(life) != NEVER));
+    }
+
+    /// Bytes that the allocation in `row` takes, from the gap at its address.
+    fn block_size(&mut self, row: usize, addr: u64, rounded: u64) -> u64 {
+        let Some((end, id)) = self.walk.containing(addr) else { return rounded };
+        let range = self.walk.kind(id);
+        let kind = self.rules.pool_kind(rounded);
+        if !range.is_certain {
+            self.corrections.push((id, kind, self.snapshot.events.pool.get(row)));
+        }
+        if range.expandable {
+            return rounded;
+        }
+        let next = self.layout.range(addr..).next().map(|(&next, _)| next);
+        let gap = next.filter(|&next| next < end).unwrap_or(end).saturating_sub(addr);
+        match gap.checked_sub(rounded) {
+            Some(remaining) if !self.rules.splits(rounded, remaining, kind, self.rules.expandable) => gap,
+            _ => rounded,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What several tests need.
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oomscope::snapshot::{LoadOptions, Snapshot, Source, load};
+
+/// The project's own test files.
+pub fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
+}
+
+/// The collection of real snapshots beside a developer's checkout (`OOMSCOPE_SHARED`), when it is there.
+pub fn shared_data() -> Option<PathBuf> {
+    let root = std::env::var_os("OOMSCOPE_SHARED")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"));
+    let data = root.join("data");
+    if data.is_dir() {
+        return Some(data);
+    }
+    println!("skipped: no {} (set OOMSCOPE_SHARED)", data.display());
+    None
+}
+
+/// Files below `dir` that `keep` accepts, sorted.
+pub fn files(dir: &Path, keep: impl Fn(&str) -> bool + Copy) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, keep));
+        } else if keep(path.file_name().unwrap().to_str().unwrap()) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whether a name is that of a snapshot pickle, compressed or not.
+pub fn is_pickle(name: &str) -> bool {
+    [".pickle", ".pickle.gz", ".pickle.zst"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// `path` without its endings: `dir/NAME` of `dir/NAME.pickle.gz`.
+pub fn stem(path: &Path) -> String {
+    let text = path.to_str().unwrap();
+    text.split(".pickle").next().unwrap().to_owned()
+}
+
+pub fn read(path: &Path) -> Snapshot {
+    load(&Source::Path(path.to_owned()), &LoadOptions::default())
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+pub fn json(path: impl AsRef<Path>) -> serde_json::Value {
+    let path = path.as_ref();
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
