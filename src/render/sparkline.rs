@@ -31,9 +31,7 @@ pub fn sparkline_to(values: &[u64], width: usize, top: u64) -> String {
 pub fn bar(value: u64, max: u64, width: usize) -> String {
     let n = eighths(value.min(max), max, width.saturating_mul(8));
     let mut bar = "█".repeat(n / 8);
-    if n % 8 > 0 {
-        bar.push(EIGHTHS[n % 8 - 1]);
-    }
+    bar.extend(EIGHTHS.get((n % 8).wrapping_sub(1)));
     bar
 }
 
