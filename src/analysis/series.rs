@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+/// Name of the band that holds what belongs to none of the largest sites. Always the last one.
+pub const OTHER: &str = "other";
+
 /// Memory of one device over the trace, reduced to a bounded number of columns.
 ///
 /// Column `i` covers the events from `x[i]` (inclusive) to `x[i + 1]` (exclusive); the last one ends at `x_end`.
@@ -17,7 +20,7 @@ pub struct Series {
     pub x_end: u64,
     /// What `x` counts: `"event"` or `"us"`.
     pub unit: Unit,
-    /// The largest sites, biggest first, then "other"; each as many values as `x`. Bytes.
+    /// The largest sites, biggest first, then [`OTHER`]; each as many values as `x`. Bytes.
     pub bands: Vec<Band>,
     /// Reserved bytes in each column.
     pub reserved: Vec<u64>,

@@ -5,4 +5,5 @@ pub mod sparkline;
 pub mod svg;
 pub mod table;
 pub mod text;
+pub mod timeline;
 pub mod units;

@@ -6,8 +6,8 @@ use crate::render::text::visible;
 
 /// `text` for an element or a double-quoted attribute.
 ///
-/// XML 1.0 forbids most control characters even when escaped, so they are replaced by their visible pictures; line ends
-/// and tabs stay. Direction marks are replaced too, because they would reorder what is read.
+/// XML 1.0 forbids most control characters even when escaped, so they are replaced by U+FFFD (their visible pictures are
+/// in few fonts); line ends and tabs stay. Direction marks are replaced too, because they would reorder what is read.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| !matches!(c, '&' | '<' | '>' | '"' | '\'') && shown(c) == c) {
         return Cow::Borrowed(text);
@@ -27,7 +27,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 }
 
 fn shown(c: char) -> char {
-    if matches!(c, '\n' | '\t') { c } else { visible(c) }
+    if c == visible(c) || matches!(c, '\n' | '\t') { c } else { char::REPLACEMENT_CHARACTER }
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn markup_is_text() {
         assert_eq!(escape("</text><script>alert(1)</script>"), "&lt;/text&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
-        assert_eq!(escape("\" onload='x' &amp; \0\r\n"), "&quot; onload=&#39;x&#39; &amp;amp; ␀␍\n");
+        assert_eq!(escape("\" onload='x' &amp; \0\r\n"), "&quot; onload=&#39;x&#39; &amp;amp; \u{fffd}\u{fffd}\n");
         assert!(matches!(escape("train.py:41"), Cow::Borrowed(_)));
     }
 }

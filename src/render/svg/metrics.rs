@@ -20,7 +20,9 @@ const WIDTHS: [u8; 95] = [
 fn advance(c: char) -> usize {
     match visible(c) {
         c @ ' '..='~' => WIDTHS[c as usize - 0x20] as usize,
-        '…' | '\u{2400}'..='\u{2421}' | char::REPLACEMENT_CHARACTER => 105,
+        // The replacement of a control character, whichever it is.
+        shown if shown != c => 105,
+        '…' | char::REPLACEMENT_CHARACTER => 105,
         c => [0, 80, 105][char_width(c).min(2)],
     }
 }
