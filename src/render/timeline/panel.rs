@@ -17,7 +17,7 @@ use crate::render::svg::{Svg, SvgBackend, px, shorten_to};
 use crate::render::units::{bytes, count};
 
 /// Dashes of the capacity line.
-pub(super) const DASH: (u32, u32) = (60, 40);
+pub(super) const DASH: (u32, u32) = (48, 24);
 /// Height of a row of mark labels, in pixels.
 pub(super) const LABEL_ROW: i32 = 17;
 /// Widest mark label, in drawing units.
