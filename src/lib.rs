@@ -6,3 +6,4 @@ pub mod history;
 pub mod pickle;
 pub mod render;
 pub mod snapshot;
+pub mod units;

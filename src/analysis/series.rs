@@ -5,8 +5,11 @@ use serde::Serialize;
 use super::failures;
 use super::sites::{Site, Sites};
 use crate::history::{History, Lives};
-use crate::render::units;
 use crate::snapshot::{Action, StackId};
+use crate::units;
+
+/// Name of the band that sums all sites without one of their own.
+pub const OTHER: &str = "other";
 
 /// Memory of one device over the trace, reduced to a bounded number of columns.
 ///
@@ -23,7 +26,7 @@ pub struct Series {
     pub x_end: u64,
     /// What `x` counts: `"event"` or `"us"`.
     pub unit: Unit,
-    /// The largest sites, biggest first, then "other"; each as many values as `x`. Bytes.
+    /// The largest sites, biggest first, then [`OTHER`]; each as many values as `x`. Bytes.
     pub bands: Vec<Band>,
     /// Reserved bytes in each column.
     pub reserved: Vec<u64>,
@@ -135,9 +138,6 @@ pub fn series(history: &History, sites: &Sites, options: &SeriesOptions) -> Opti
         marks: marks(history, &columns),
     })
 }
-
-/// Name of the band that sums all sites without one of their own.
-pub const OTHER: &str = "other";
 
 /// How events fall into columns.
 struct Columns {

@@ -1,1 +1,8 @@
 //! Pictures and tables of analysis results. Nothing here computes a figure.
+
+pub mod palette;
+pub mod sparkline;
+pub mod svg;
+pub mod table;
+pub mod text;
+pub mod timeline;

@@ -1,0 +1,206 @@
+//! One device: title, labels of marks, plot, legend.
+
+use plotters::chart::ChartBuilder;
+use plotters::coord::cartesian::Cartesian2d;
+use plotters::prelude::{AreaSeries, ChartContext, Color, LineSeries};
+use plotters::style::TRANSPARENT;
+
+use super::axes::{self, Axis};
+use super::data::Data;
+use super::draw::{self, ALARM, AXIS, Area, Drawn, GRID, IDLE, INK, LABEL, MUTED, TITLE};
+use super::legend::{self, LineRow};
+use super::marks::{self, Place, Wanted};
+use super::overlay;
+use crate::analysis::series::{Mark, MarkKind, Series, Unit};
+use crate::render::palette::{self, Paint};
+use crate::render::svg::{Svg, SvgBackend, px, shorten_to};
+use crate::units::{bytes, count};
+
+/// Dashes of the capacity line.
+pub(super) const DASH: (u32, u32) = (48, 24);
+/// Height of a row of mark labels, in pixels.
+pub(super) const LABEL_ROW: i32 = 17;
+/// Widest mark label, in drawing units.
+const LABEL_WIDTH: i32 = px(260);
+
+pub(super) type Chart<'a> = ChartContext<'a, SvgBackend, Cartesian2d<Axis, Axis>>;
+
+/// A device's data, ready to be laid out.
+pub(super) struct Panel<'a> {
+    pub series: &'a Series,
+    pub data: Data,
+    paints: Vec<Paint>,
+    pub marks: Vec<Mark>,
+    /// Most marks of a kind that are drawn.
+    pub max_marks: usize,
+}
+
+/// Where the parts of a panel are: pixels from the top left of the picture.
+pub(super) struct Frame {
+    top: i32,
+    pub bottom: i32,
+    /// The plot without its axis labels.
+    pub plot: (i32, i32, i32, i32),
+    legend: (i32, i32),
+    /// Marks with a label, and where it stands.
+    pub labels: Vec<(usize, String, Place)>,
+}
+
+impl<'a> Panel<'a> {
+    pub fn new(series: &'a Series, columns: usize, max_marks: usize) -> Self {
+        let data = Data::new(series, columns);
+        let paints = palette::paints(data.bands.iter().map(|row| row.site.as_deref()));
+        let mut marks = series.marks.clone();
+        let has_peak = marks.iter().any(|m| m.kind == MarkKind::Peak);
+        if let (false, Some(edge)) = (has_peak, data.edges.get(data.peak).filter(|_| data.peak_total() > 0)) {
+            let label = format!("peak {}", bytes(data.peak_total()));
+            marks.push(Mark { kind: MarkKind::Peak, x: data.x0.saturating_add(*edge as u64), label });
+        }
+        Self { series, data, paints, marks, max_marks }
+    }
+
+    /// The value that the common scale must reach: the capacity too, unless it would flatten everything else.
+    pub fn scale_top(&self) -> u64 {
+        let top = self.data.top();
+        self.series.capacity.filter(|&c| c / 4 <= top).unwrap_or(0).max(top)
+    }
+
+    /// Places the panel below `top`; all in pixels.
+    pub fn layout(&self, width: i32, height: i32, top: i32) -> Frame {
+        let legend_width = (width * 27 / 100).clamp(220, 330);
+        let (left, right) = (84, width - legend_width - 40);
+        let wanted = self.wanted(px(left), px(right));
+        let places = marks::place(&wanted.iter().map(|w| w.2).collect::<Vec<_>>(), px(left), px(width - 16));
+        let labels: Vec<_> =
+            wanted.into_iter().zip(places).filter_map(|((i, text, _), place)| Some((i, text, place?))).collect();
+        let rows = labels.iter().map(|l| l.2.row as i32 + 1).max().unwrap_or(0);
+        let plot_top = top + 40 + rows * LABEL_ROW + 6;
+        let height = height.max(legend::height(self.data.bands.len(), self.lines().len()));
+        let plot = (left, plot_top, right, plot_top + height);
+        Frame { top, bottom: plot.3 + 52, plot, legend: (right + 24, width - 16), labels }
+    }
+
+    /// The marks that want a label, most important first: the last OOM, the peak, the OOMs before.
+    fn wanted(&self, left: i32, right: i32) -> Vec<(usize, String, Wanted)> {
+        let of = |kind| self.marks.iter().enumerate().filter(move |(_, m)| m.kind == kind);
+        let mut ooms = of(MarkKind::Oom).rev().take(self.max_marks);
+        let last = ooms.next();
+        last.into_iter()
+            .chain(of(MarkKind::Peak).take(1))
+            .chain(ooms)
+            .map(|(i, mark)| {
+                let text = shorten_to(&mark.label, LABEL_WIDTH, LABEL.size).into_owned();
+                let x = left + (self.fraction(mark.x) * f64::from(right - left)).round() as i32;
+                let width = LABEL.width(&text);
+                (i, text, Wanted { x, width })
+            })
+            .collect()
+    }
+
+    /// Position on the axis, 0 to 1.
+    fn fraction(&self, x: u64) -> f64 {
+        (x.saturating_sub(self.data.x0) as f64 / self.end()).clamp(0.0, 1.0)
+    }
+
+    fn end(&self) -> f64 {
+        self.data.edges.last().copied().unwrap_or(1.0).max(1.0)
+    }
+
+    fn lines(&self) -> Vec<LineRow> {
+        let mut lines = Vec::new();
+        let mut add = |colour, dash, name, figure| lines.push(LineRow { colour, dash, name, figure });
+        if let Some(&most) = self.data.reserved.iter().max() {
+            add(INK, None, "reserved, at most", bytes(most));
+        }
+        if let Some(capacity) = self.series.capacity {
+            add(MUTED, Some(DASH), "capacity", bytes(capacity));
+        }
+        let number = |kind| self.marks.iter().filter(|m| m.kind == kind).count() as u64;
+        if number(MarkKind::Oom) > 0 {
+            add(ALARM, None, "out of memory", format!("{}×", count(number(MarkKind::Oom))));
+        }
+        if number(MarkKind::Step) > 0 {
+            add(MUTED, None, "steps", count(number(MarkKind::Step)));
+        }
+        lines
+    }
+
+    /// Draws the panel; `top` is the largest value on the scale of the picture.
+    pub fn draw(&self, svg: &Svg, area: &Area, frame: &Frame, top: u64, title: &str) -> Drawn {
+        let (left, plot_top, right, bottom) = frame.plot;
+        let device = format!("device {}", self.series.device);
+        let room = px(frame.legend.1 - left) - TITLE.width(&device) - px(30);
+        svg.title(Some(title));
+        let name = shorten_to(title, room, TITLE.size * 115 / 100);
+        let heading = if name.is_empty() { device } else { format!("{name} · {device}") };
+        draw::text(area, &heading, (px(left), px(frame.top + 22)), &TITLE)?;
+        svg.title(None);
+
+        let (x_axis, y_axis) = self.axes(left, px(right - left), top);
+        let chart_area = area.clone().shrink((0, px(plot_top)), (px(right), px(bottom - plot_top + 42)));
+        let mut chart = ChartBuilder::on(&chart_area)
+            .y_label_area_size(px(left))
+            .x_label_area_size(px(42))
+            .build_cartesian_2d(x_axis, y_axis)?;
+        self.areas(svg, &mut chart)?;
+        overlay::draw(svg, area, &chart, self, frame)?;
+        let at = (px(frame.legend.0), px(frame.legend.1), px(plot_top));
+        legend::draw(svg, area, &self.data, &self.paints, &self.lines(), at)
+    }
+
+    fn axes(&self, left: i32, width: i32, top: u64) -> (Axis, Axis) {
+        // Room above the highest line for its label.
+        let y_end = if top == 0 { 1_048_576.0 } else { top as f64 * 1.08 };
+        let fits = |ticks: &[axes::Tick], distance: f64| {
+            let widest = ticks.iter().map(|t| AXIS.width(&t.1)).max().unwrap_or(0);
+            f64::from(widest + px(18)) <= distance * f64::from(width)
+        };
+        let mut x_ticks = match self.data.totals.is_empty() {
+            true => Vec::new(),
+            false => axes::x_ticks(self.data.x0, self.end(), self.series.unit, fits),
+        };
+        // A label of twenty digits at the left end would leave the picture.
+        x_ticks
+            .retain(|t| t.0 / self.end() * f64::from(width) + f64::from(px(left)) >= f64::from(AXIS.width(&t.1) / 2));
+        (Axis { end: self.end(), ticks: x_ticks }, Axis { end: y_end, ticks: axes::byte_ticks(y_end) })
+    }
+
+    fn areas(&self, svg: &Svg, chart: &mut Chart) -> Drawn {
+        let data = &self.data;
+        let most_reserved = data.reserved.iter().copied().max().unwrap_or(0);
+        svg.title(Some("reserved by the allocator, held by no allocation"));
+        chart.draw_series(AreaSeries::new(data.steps(&data.reserved), 0.0, draw::rgb(IDLE).filled()))?;
+        svg.title(None);
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(draw::stroke(GRID, 8))
+            .axis_style(draw::stroke(MUTED, 10))
+            .x_label_style(AXIS.style())
+            .y_label_style(AXIS.style())
+            .axis_desc_style(AXIS.style())
+            .x_desc(match self.series.unit {
+                Unit::Event => "event",
+                Unit::Microseconds => "time since the first event",
+            })
+            .set_all_tick_mark_size(40)
+            .draw()?;
+
+        // Each area goes down to zero and is covered by the next smaller sum: half the points of true bands.
+        let mut sums = data.totals.clone();
+        for (i, row) in data.bands.iter().enumerate().rev() {
+            let paint = self.paints.get(i);
+            svg.title(Some(&legend::tooltip(data, i)));
+            svg.fill(paint.and_then(|p| p.pattern));
+            let colour = draw::rgb(paint.map_or(palette::OTHER, |p| p.colour));
+            chart.draw_series(AreaSeries::new(data.steps(&sums), 0.0, colour.filled()))?;
+            svg.fill(None);
+            sums.iter_mut().zip(&row.values).for_each(|(sum, v)| *sum = sum.saturating_sub(*v));
+        }
+        svg.title(Some(&format!("reserved, at most {}", bytes(most_reserved))));
+        chart.draw_series(LineSeries::new(data.steps(&data.reserved), draw::stroke(INK, 14)))?;
+        svg.title(None);
+        Ok(())
+    }
+}
