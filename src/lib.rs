@@ -6,4 +6,5 @@ pub mod history;
 pub mod pickle;
 pub mod render;
 pub mod snapshot;
+pub mod text;
 pub mod units;

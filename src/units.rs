@@ -164,7 +164,7 @@ fn unit_factor(unit: &str) -> Option<u64> {
 
 /// What was written, short and harmless enough for a message.
 fn shown(text: &str) -> String {
-    super::text::printable(&super::text::shorten(text.trim(), 40)).into_owned()
+    crate::text::printable(&crate::text::shorten(text.trim(), 40)).into_owned()
 }
 
 #[cfg(test)]

@@ -4,5 +4,4 @@ pub mod palette;
 pub mod sparkline;
 pub mod svg;
 pub mod table;
-pub mod text;
 pub mod timeline;
