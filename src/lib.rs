@@ -2,4 +2,5 @@
 
 pub mod allocator;
 pub mod analysis;
+pub mod pickle;
 pub mod render;
