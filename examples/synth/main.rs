@@ -140,7 +140,7 @@ fn main() -> anyhow::Result<()> {
     let mut ends = Vec::new();
     for device in 0..args.devices {
         let mut sizing = writer(Box::new(std::io::sink()) as Box<dyn Write>, args.size)?;
-        sizing.fill_memo()?;
+        sizing.fill_memo(sites.parameters)?;
         sizing.begin("device_traces")?;
         ends.push(simulate(&args, &sites, device, max_events(&args), &mut sizing)?);
     }

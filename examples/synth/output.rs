@@ -1,7 +1,7 @@
 //! Puts a run into a snapshot file, in the order and with the sharing of PyTorch's own.
 
 use crate::device::{Block, Call, Event, Segment, Trace};
-use crate::stacks::Stacks;
+use crate::stacks::{StackId, Stacks};
 use crate::training::{Annotation, Scope};
 use oomscope::allocator::TorchVersion;
 use oomscope::pickle::write::{Handle, PickleWriter, WriteError};
@@ -34,10 +34,11 @@ impl<'a, W: Write> SnapshotWriter<'a, W> {
         Ok(Self { pickle, stacks, torch, max_bytes, frames, no_frames: None, kept: HashMap::new(), last: None })
     }
 
-    /// Fills the numbers of the memo that have short references, as the final state does in a whole file: without it a trace alone
-    /// would come out much smaller than it will be.
-    pub fn fill_memo(&mut self) -> Result<()> {
+    /// Fills the numbers of the memo that have short references, as the final state does in a whole file: `first` is the stack that
+    /// comes first there. References, most of a file's bytes, then take as many bytes in a trace alone as they will in the end.
+    pub fn fill_memo(&mut self, first: StackId) -> Result<()> {
         self.begin("segments")?;
+        self.stack(Call { number: 0, stack: first })?;
         for _ in 0..256 {
             self.pickle.begin_list()?;
             self.pickle.end()?;
