@@ -1,8 +1,8 @@
-//! Python's pickle format, bytes to values, without executing anything.
+//! Python's pickle format: bytes to values, and values to bytes, without executing anything.
 //!
 //! [`Machine`] interprets the opcodes of protocols 0 to 5 that carry plain data and hands every value to a [`Builder`],
 //! which decides what to keep. Opcodes that import, call or refer to objects outside the file are refused by name.
-//! Nothing here knows what a memory snapshot is.
+//! [`write`] is the way back. Nothing here knows what a memory snapshot is.
 
 mod builder;
 mod error;
@@ -12,6 +12,7 @@ mod opcode;
 mod text;
 #[cfg(test)]
 mod tree;
+pub mod write;
 
 pub use builder::{BuildError, Builder, Kind};
 pub use error::PickleError;

@@ -2,7 +2,7 @@
 //!
 //! Cells may come from untrusted files: control characters and escape sequences in them are made visible, not obeyed.
 
-use super::text::{char_width, printable, shorten, width};
+use crate::text::{char_width, printable, shorten, width};
 
 /// What stands between two columns.
 const GAP: usize = 2;

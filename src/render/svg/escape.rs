@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::render::text::visible;
+use crate::text::visible;
 
 /// `text` for an element or a double-quoted attribute.
 ///

@@ -1,7 +1,7 @@
 //! How wide a text will be, without asking a font.
 
 use super::UNITS;
-use crate::render::text::{char_width, shorten_by, visible};
+use crate::text::{char_width, shorten_by, visible};
 use std::borrow::Cow;
 
 /// Advance widths of U+0020..U+007E in hundredths of the font size: for each the wider one of two common sans-serif
