@@ -86,6 +86,9 @@ fn device_text(device: &DeviceInfo, width: Option<usize>) -> String {
     row("", format!("releasable {}, stranded {}", known(totals.releasable), known(totals.stranded)));
     row("events", events(device));
     row("trace", trace(device));
+    if let Some(setting) = &device.trace.inferred_setting {
+        row("inferred", format!("{setting}: not in the file, but block sizes and segments follow from it"));
+    }
     row("stacks", stacks(device));
     if let Some(peaks) = &device.peak {
         row("peaks", peak_text("allocated", &peaks.allocated));
