@@ -1,6 +1,7 @@
 //! Results as text for a terminal.
 
 mod info;
+mod names;
 mod report;
 mod segments;
 mod top;
