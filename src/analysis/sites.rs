@@ -136,7 +136,7 @@ impl<'a> Sites<'a> {
     }
 
     /// The site of `stack`: the innermost frame of the user; where there is none, of a package, then of any other
-    /// Python code, then of C++ code that is not torch's.
+    /// Python code, then of C++ code that is neither torch's nor the system's.
     pub fn site(&self, stack: StackId) -> Site {
         let frames = self.snapshot.stacks.get(stack);
         if frames.is_empty() {
@@ -149,11 +149,11 @@ impl<'a> Sites<'a> {
         let found = first(Owner::User).or_else(|| first(Owner::Package)).or_else(|| first(Owner::Library));
         match found {
             Some(frame) => Site::Frame(self.representatives[frame.index()]),
-            None if first(Owner::Autograd).is_some() => Site::Backward,
-            None => {
-                let frame = first(Owner::Native).unwrap_or(frames[0]);
-                Site::Frame(self.representatives[frame.index()])
-            }
+            None => match first(Owner::Native) {
+                Some(frame) => Site::Frame(self.representatives[frame.index()]),
+                None if first(Owner::Autograd).is_some() => Site::Backward,
+                None => Site::Frame(self.representatives[frames[0].index()]),
+            },
         }
     }
 
@@ -216,6 +216,7 @@ impl<'a> Sites<'a> {
     fn line_of(&self, frame: FrameId) -> String {
         let Frame { name, filename, line } = self.snapshot.frame(frame);
         match self.snapshot.text(filename) {
+            _ if line == 0 && !self.snapshot.text(name).is_empty() => self.snapshot.text(name).to_owned(),
             "" | "??" => self.snapshot.text(name).to_owned(),
             filename => format!("{filename}:{line}"),
         }
@@ -268,27 +269,66 @@ fn owner(snapshot: &Snapshot, frame: &Frame) -> Owner {
             None => Owner::User,
         };
     }
-    if name.contains("torch::autograd::") {
+    if ENGINE.iter().any(|part| name.contains(part)) {
         return Owner::Autograd;
     }
-    let is_library = ["torch::", "at::", "c10::", "std::", "__gnu_cxx::", "pybind11::", "_Py", "Py", "cuda"]
-        .iter()
-        .any(|prefix| name.trim_start_matches("void ").starts_with(prefix))
-        || ["/torch/", "/aten/", "/c10/", "libtorch", "libc10", "libpython", "libc.so", "Python/", "Objects/"]
-            .iter()
-            .any(|part| filename.contains(part))
-        || matches!(
-            name,
-            "??" | ""
-                | "_start"
-                | "__libc_start_main"
-                | "__libc_start_call_main"
-                | "clone"
-                | "start_thread"
-                | "main_thread"
-        );
+    let named = name.trim_start_matches("void ");
+    let is_library = LIBRARY_NAMES.iter().any(|prefix| named.starts_with(prefix))
+        || LIBRARY_PATHS.iter().any(|part| filename.contains(part))
+        || RUNTIME_NAMES.contains(&name)
+        || (matches!(filename, "" | "??") && matches!(name, "" | "??"));
     if is_library { Owner::NativeLibrary } else { Owner::Native }
 }
+
+/// Parts of names that only the backward pass has on its stack: forward operators are in `torch::autograd` too.
+const ENGINE: [&str; 2] = ["torch::autograd::Engine::", "torch::autograd::Node::operator()"];
+
+/// How C++ names of torch, of the C++ library and of the Python interpreter start.
+const LIBRARY_NAMES: [&str; 13] = [
+    "torch::",
+    "at::",
+    "c10::",
+    "caffe2::",
+    "std::",
+    "__gnu_cxx::",
+    "pybind11::",
+    "_Py",
+    "Py",
+    "cuda",
+    "cublas",
+    "nccl",
+    "THP",
+];
+
+/// Parts of the paths of their sources and binaries.
+const LIBRARY_PATHS: [&str; 14] = [
+    "/torch/",
+    "/aten/",
+    "/c10/",
+    "libtorch",
+    "libc10",
+    "libpython",
+    "libstdc++",
+    "libc.so",
+    "libpthread",
+    "ld-linux",
+    "/lib/x86_64-linux-gnu/",
+    "/bin/python",
+    "Python/",
+    "Objects/",
+];
+
+/// Functions that start programs and threads.
+const RUNTIME_NAMES: [&str; 8] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "clone",
+    "clone3",
+    "start_thread",
+    "execute_native_thread_routine",
+];
 
 /// Python source, a notebook cell, or text that was executed.
 fn is_python(filename: &str) -> bool {
