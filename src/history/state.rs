@@ -60,8 +60,8 @@ pub struct State {
     pub ranges: Vec<StateRange>,
     /// Live and pending blocks, by address.
     pub blocks: Vec<LiveBlock>,
-    /// Live blocks that lie in no mapped range: only a damaged trace has any.
-    pub stray_blocks: usize,
+    /// Whether every block lies in a mapped range, and the ranges follow from the trace without contradiction.
+    pub is_sound: bool,
 }
 
 impl State {
@@ -104,7 +104,9 @@ impl History<'_> {
             range.blocks = start..end.max(start);
             placed += range.blocks.len();
         }
-        State { ranges, stray_blocks: blocks.len().saturating_sub(placed), blocks }
+        let is_end = state >= self.events();
+        let is_sound = placed == blocks.len() && (is_end || self.health.odd_ranges == 0);
+        State { ranges, is_sound, blocks }
     }
 
     fn mapped(&self, state: u32) -> Vec<StateRange> {
