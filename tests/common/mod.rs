@@ -60,3 +60,39 @@ pub fn json(path: impl AsRef<Path>) -> serde_json::Value {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
+
+/// What a run of the binary gave.
+pub struct Run {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `oomscope` with `arguments` in the project's directory.
+pub fn oomscope<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Run {
+    run_in(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, &[])
+}
+
+/// Runs `oomscope` in `directory` with further environment variables.
+pub fn run_in<S: AsRef<std::ffi::OsStr>>(
+    directory: &Path,
+    arguments: impl IntoIterator<Item = S>,
+    variables: &[(&str, &str)],
+) -> Run {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_oomscope"))
+        .args(arguments)
+        .current_dir(directory)
+        .envs(variables.iter().copied())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { status: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// The JSON that a command prints; the run must succeed.
+pub fn json_of(arguments: &[&str]) -> serde_json::Value {
+    let run = oomscope(arguments);
+    assert_eq!(run.status, 0, "{arguments:?}: {}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
