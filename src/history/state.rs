@@ -113,12 +113,13 @@ impl History<'_> {
         if state >= self.events() {
             // The file's own segments: adjacent ranges of an expandable segment stay as they are listed.
             let segments = self.snapshot.segments_of(self.device).iter();
+            let births = self.ranges.births();
             return segments
                 .zip(&self.ranges.kinds)
                 .map(|(segment, &range)| StateRange {
                     addr: segment.address,
                     bytes: segment.total_size,
-                    range: Range { born: self.ranges.birth_of(segment.address), ..range },
+                    range: Range { born: births.get(&segment.address).copied(), ..range },
                     blocks: 0..0,
                 })
                 .collect();
