@@ -1,5 +1,8 @@
 //! The opcode interpreter.
 
+#[cfg(test)]
+mod tests;
+
 use super::memo::Memo;
 use super::opcode::*;
 use super::text::{self, Integer};
@@ -183,8 +186,8 @@ impl<B: Builder> Machine<B> {
             }
             SETITEMS => {
                 let mark = self.pop_mark()?;
-                let (below, pairs) = self.stack.split_at(mark);
-                let dict = *below.last().ok_or(Fault::Malformed("no dict below the mark"))?;
+                let dict = self.below(mark).ok_or(Fault::Malformed("no dict below the mark"))?;
+                let pairs = &self.stack[mark..];
                 if !pairs.len().is_multiple_of(2) {
                     return Err(Fault::Malformed("a key without a value"));
                 }
@@ -194,9 +197,8 @@ impl<B: Builder> Machine<B> {
             }
             APPENDS | ADDITEMS => {
                 let mark = self.pop_mark()?;
-                let (below, items) = self.stack.split_at(mark);
-                let list = *below.last().ok_or(Fault::Malformed("no list below the mark"))?;
-                self.builder.append(list, items, true)?;
+                let list = self.below(mark).ok_or(Fault::Malformed("no list below the mark"))?;
+                self.builder.append(list, &self.stack[mark..], true)?;
                 self.stack.truncate(mark);
                 Ok(())
             }
@@ -358,6 +360,12 @@ impl<B: Builder> Machine<B> {
     /// Lowest stack height that operands may come from: the innermost open MARK.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
+    }
+
+    /// The container that a MARK which was just taken off stands on.
+    #[inline]
+    fn below(&self, mark: usize) -> Option<B::Value> {
+        if mark > self.floor() { self.stack.get(mark - 1).copied() } else { None }
     }
 
     #[inline]
