@@ -6,6 +6,7 @@
 mod behaviour;
 mod oom_text;
 mod ops;
+mod replay;
 mod rules;
 mod settings;
 mod simulator;
@@ -14,6 +15,7 @@ mod version;
 pub use behaviour::{Behaviour, PoolFallback, TieBreak};
 pub use oom_text::{OomReport, OomStyle, format_size};
 pub use ops::{FailedRequest, Operation, RunOptions, Workload, WorkloadError, WorkloadRun};
+pub use replay::{Divergence, Failure, Fidelity, Outcome, Recording, Replay, Step, StepKind};
 pub use rules::{AllocatorRules, ExpandableReserve, GIB, KIB, MIB, PoolKind};
 pub use settings::{AllocatorSettings, SettingProblem};
 pub use simulator::{

@@ -107,8 +107,8 @@ pub(super) struct AddressSpace {
     policy: AddressPolicy,
     /// Start and end of what is free.
     gaps: BTreeMap<u64, u64>,
-    /// Addresses that the next requests should get, with their sizes.
-    hints: VecDeque<(u64, u64)>,
+    /// Addresses that the next requests should get, with their sizes where those have to agree.
+    hints: VecDeque<(u64, Option<u64>)>,
 }
 
 impl AddressSpace {
@@ -118,7 +118,12 @@ impl AddressSpace {
 
     /// Lets the next request of exactly `size` bytes get `addr`, if that is free then. Hints are used in order.
     pub fn hint(&mut self, addr: u64, size: u64) {
-        self.hints.push_back((addr, size));
+        self.hints.push_back((addr, Some(size)));
+    }
+
+    /// Lets the next request of any size get `addr`.
+    pub fn hint_any(&mut self, addr: u64) {
+        self.hints.push_back((addr, None));
     }
 
     /// Drops all hints.
@@ -141,7 +146,9 @@ impl AddressSpace {
 
     fn hinted(&mut self, size: u64) -> Option<u64> {
         let (addr, hinted) = *self.hints.front()?;
-        if pages(hinted)? != size {
+        if let Some(hinted) = hinted
+            && pages(hinted)? != size
+        {
             return None;
         }
         self.hints.pop_front();

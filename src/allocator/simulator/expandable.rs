@@ -37,6 +37,10 @@ impl Simulator {
 
     /// The first block of a run of free and unmapped blocks that has room, by address; else a new segment.
     fn find_room(&mut self, params: &Params) -> Option<u32> {
+        self.existing_room(params).or_else(|| self.new_expandable(params))
+    }
+
+    fn existing_room(&self, params: &Params) -> Option<u32> {
         let unmapped = self.lists[params.list as usize].unmapped.values().copied();
         let start = |id: u32| {
             let prev = self.blocks[id].prev;
@@ -54,8 +58,23 @@ impl Simulator {
             }
             false
         };
-        let found = unmapped.map(start).find(has_room);
-        found.or_else(|| self.new_expandable(params))
+        unmapped.map(start).find(has_room)
+    }
+
+    /// Bytes that a request would map.
+    pub(super) fn bytes_to_map(&self, params: &Params) -> u64 {
+        let granule = self.rules.granule(params.kind).max(1);
+        let (mut missing, mut bytes) = (params.size, 0u64);
+        let mut at = self.existing_room(params);
+        while let Some(block) = at.and_then(|at| self.blocks.neighbour(at)).filter(|_| missing > 0) {
+            let used = missing.min(block.size);
+            if !block.is_mapped() {
+                bytes = bytes.saturating_add(used.div_ceil(granule).saturating_mul(granule));
+            }
+            missing -= used;
+            at = Some(block.next);
+        }
+        bytes.saturating_add(missing.div_ceil(granule).saturating_mul(granule))
     }
 
     fn new_expandable(&mut self, params: &Params) -> Option<u32> {

@@ -93,7 +93,7 @@ impl Simulator {
         Ok(self.take(&params, block))
     }
 
-    fn params(&mut self, mempool: MempoolId, requested: u64, stream: u64) -> Params {
+    pub(super) fn params(&mut self, mempool: MempoolId, requested: u64, stream: u64) -> Params {
         let size = self.behaviour.round_size(&self.rules, requested);
         let kind = self.rules.pool_kind(size);
         let pool = match kind {

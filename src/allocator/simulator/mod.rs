@@ -14,6 +14,7 @@ mod gc;
 mod malloc;
 mod pool;
 mod private;
+mod probe;
 mod restore;
 mod search;
 mod state;
@@ -21,7 +22,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use foldhash::fast::RandomState;
 
@@ -130,6 +131,8 @@ pub struct Simulator {
     event_policy: EventPolicy,
     capture: Capture,
     next_age: u64,
+    /// Ages of the segments that were loaded.
+    initial_ages: BTreeSet<u64>,
     stats: Stats,
     events: Vec<TraceEvent>,
 }
@@ -157,6 +160,7 @@ impl Simulator {
             event_policy: EventPolicy::default(),
             capture: Capture::default(),
             next_age: 0,
+            initial_ages: BTreeSet::new(),
             stats: Stats::default(),
             events: Vec::new(),
         }
@@ -239,9 +243,15 @@ impl Simulator {
         self.device.segments.hint(addr, size);
     }
 
+    /// Lets the next new expandable segment start at `addr`, if that range is free then.
+    pub fn hint_expandable(&mut self, addr: u64) {
+        self.device.reservations.hint_any(addr);
+    }
+
     /// Drops the hints that were not used.
     pub fn forget_hints(&mut self) {
         self.device.segments.forget_hints();
+        self.device.reservations.forget_hints();
     }
 
     /// Whether requests count as part of a capture, for this release.

@@ -2,10 +2,14 @@
 
 use thiserror::Error;
 
-use super::block::{NONE, State};
+use super::block::{Block, NONE, State};
 use super::expandable::ExpandableSegment;
+use super::pool::FreeKey;
 use super::{BlockStatus, DEFAULT_LARGE, DEFAULT_SMALL, MempoolId, Simulator};
-use crate::allocator::PoolKind;
+use crate::allocator::{PoolKind, TieBreak};
+
+/// Distance between the ages of loaded segments.
+const AGE_STEP: u64 = 1 << 32;
 
 /// A segment at the start, or one contiguous mapped range of an expandable segment. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +77,7 @@ impl Simulator {
             end = covered(segment).ok_or(RestoreError::Blocks(segment.address))?;
         }
         for segment in segments.iter().filter(|segment| !segment.expandable) {
-            let age = self.age();
+            let age = self.initial_age();
             let list = self.list_of(segment);
             self.device.occupy(segment.size);
             self.add_blocks(segment, list, age, NONE, NONE);
@@ -87,7 +91,59 @@ impl Simulator {
         let expandable: Vec<&InitialSegment> =
             order.iter().map(|at| &segments[*at]).filter(|segment| segment.expandable).collect();
         self.add_reservations(&expandable, bases);
+        self.next_age += AGE_STEP;
         Ok(())
+    }
+
+    /// Ages of loaded segments leave room between them, for what [`Simulator::prefer_initial`] learns.
+    fn initial_age(&mut self) -> u64 {
+        self.next_age += AGE_STEP;
+        self.initial_ages.insert(self.next_age);
+        self.next_age
+    }
+
+    /// Uses what a record shows about the order of the loaded segments, which snapshots do not write down: if a request
+    /// would take a block of a loaded segment, but the record took the equally large free block at `addr`, then the
+    /// segment of that one is older. True if the order was changed.
+    pub fn prefer_initial(&mut self, mempool: MempoolId, requested: u64, stream: u64, addr: u64) -> bool {
+        if self.behaviour.tie_break != TieBreak::SegmentAge {
+            return false;
+        }
+        let params = self.params(mempool, requested, stream);
+        let Some(taken) = self.best_fit(params.list, params.size, params.expandable) else { return false };
+        let Block { size, age, .. } = self.blocks[taken];
+        let ties = self.lists[params.list as usize].free.range(FreeKey::first(size)..);
+        let mut ties = ties.map(|(_, id)| *id).take_while(|id| self.blocks[*id].size == size);
+        let Some(wanted) = ties.find(|id| self.blocks[*id].addr == addr) else { return false };
+        let known = |id: u32| self.initial_ages.contains(&self.blocks[id].age);
+        if self.blocks[wanted].age == age || !known(taken) || !known(wanted) {
+            return false;
+        }
+        let before = self.initial_ages.range(..age).next_back().copied().unwrap_or(0);
+        let middle = before + (age - before) / 2;
+        if middle <= before {
+            return false;
+        }
+        self.initial_ages.remove(&self.blocks[wanted].age);
+        self.initial_ages.insert(middle);
+        let mut first = wanted;
+        while let Some(prev) = self.blocks.neighbour(self.blocks[first].prev).map(|_| self.blocks[first].prev) {
+            first = prev;
+        }
+        let mut at = first;
+        while at != NONE {
+            let listed = self.blocks[at].is_available() && self.blocks[at].is_mapped();
+            if listed {
+                let since = self.blocks[at].idle_since;
+                self.unshelve(at);
+                self.blocks[at].age = middle;
+                self.shelve(at);
+                self.blocks[at].idle_since = since;
+            }
+            self.blocks[at].age = middle;
+            at = self.blocks[at].next;
+        }
+        true
     }
 
     /// Groups mapped ranges, in order of addresses, into expandable segments.
@@ -128,7 +184,7 @@ impl Simulator {
         self.device.segments.carve(base, segment.size);
         let expandable = self.expandable.len() as u32;
         self.expandable.push(segment);
-        let age = self.age();
+        let age = self.initial_age();
         let (mut at, mut prev) = (base, NONE);
         for range in ranges {
             if range.address > at {

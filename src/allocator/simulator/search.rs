@@ -13,6 +13,13 @@ impl Simulator {
             let pool = self.lists[list as usize].pool;
             self.pools[pool as usize].searches += 1;
         }
+        let found = self.best_fit(list, size, expandable)?;
+        self.unshelve(found);
+        Some(found)
+    }
+
+    /// The block that [`Simulator::find_free`] would take.
+    pub(super) fn best_fit(&self, list: u32, size: u64, expandable: bool) -> Option<u32> {
         let mut candidates = self.lists[list as usize].free.range(FreeKey::first(size)..).map(|(_, id)| *id);
         let mut found = candidates.next()?;
         if self.blocks[found].is_expandable() {
@@ -39,11 +46,7 @@ impl Simulator {
             Some(_) => block.size >= size.saturating_add(self.rules.max_non_split_rounding),
             None => false,
         };
-        if refused {
-            return None;
-        }
-        self.unshelve(found);
-        Some(found)
+        (!refused).then_some(found)
     }
 
     /// Size of a block with the unmapped range behind it.
