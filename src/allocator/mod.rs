@@ -15,7 +15,7 @@ mod version;
 pub use behaviour::{Behaviour, PoolFallback, TieBreak};
 pub use oom_text::{OomReport, OomStyle, format_size};
 pub use ops::{FailedRequest, Operation, RunOptions, Workload, WorkloadError, WorkloadRun};
-pub use replay::{Divergence, Failure, Fidelity, Outcome, Recording, Replay, Step, StepKind};
+pub use replay::{Divergence, Failure, Fidelity, Limits, Outcome, Recording, Replay, Step, StepKind};
 pub use rules::{AllocatorRules, ExpandableReserve, GIB, KIB, MIB, PoolKind};
 pub use settings::{AllocatorSettings, SettingProblem};
 pub use simulator::{

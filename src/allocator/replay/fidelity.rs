@@ -84,6 +84,7 @@ impl Pass<'_> {
     /// A request, and the entries before it.
     fn request(&mut self, run: Range<usize>, event: TraceEvent) {
         let record = run.end;
+        self.learn_order(run.clone());
         let failed = event.action == Action::Oom;
         let mut run = run;
 
@@ -106,6 +107,12 @@ impl Pass<'_> {
                 self.outside(run.start..last + 1);
                 run.start = last + 1;
             }
+        }
+
+        // A single release ahead of new memory is the partial flush, which takes the oldest of its size.
+        let mut released = self.trace[run.clone()].iter().filter(|event| is_release(event.action));
+        if let (Some(only), None) = (released.next(), released.next()) {
+            self.fidelity.replay.simulator.prefer_release(only.size, only.addr, None);
         }
 
         let simulator = &mut self.fidelity.replay.simulator;
@@ -134,10 +141,23 @@ impl Pass<'_> {
     /// Entries that no request follows: an explicit flush, or streams that were found done.
     fn outside(&mut self, run: Range<usize>) {
         if self.trace[run.clone()].iter().any(|event| is_release(event.action)) {
+            self.learn_order(run.clone());
             self.step(run.start, StepKind::EmptyCache);
             self.compare(run.clone());
         }
         self.complete_late(run);
+    }
+
+    /// Released segments of one size show their order, the last pair first so that earlier pairs keep it.
+    fn learn_order(&mut self, run: Range<usize>) {
+        let released = self.trace[run].iter().filter(|event| event.action == Action::SegmentFree);
+        let mut later: Option<&TraceEvent> = None;
+        for event in released.rev() {
+            if let Some(later) = later.filter(|later| later.size == event.size && later.stream == event.stream) {
+                self.fidelity.replay.simulator.prefer_release(event.size, event.addr, Some(later.addr));
+            }
+            later = Some(event);
+        }
     }
 
     /// What the record completed must be complete afterwards; nothing happens if it is already.

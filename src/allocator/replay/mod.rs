@@ -11,6 +11,7 @@ pub use fidelity::{Divergence, Fidelity};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 
+use super::AllocatorRules;
 use super::simulator::{
     Action, BlockId, BlockStatus, EventPolicy, InitialSegment, MallocError, MempoolId, RestoreError, Simulator,
     SimulatorConfig, TraceEvent,
@@ -29,29 +30,45 @@ pub struct Recording<'a> {
     pub trace: &'a [TraceEvent],
 }
 
+/// What the failed requests of a trace show of the device. In bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// What PyTorch could have of the device: reserved and free memory when a request failed. The lowest of them, and at
+    /// least what was ever reserved. `None` if no request failed for want of memory.
+    pub capacity: Option<u64>,
+    /// Bounds of the limit that the memory fraction sets, the lower one being known to be allowed. `None` if no request
+    /// failed although the device had the memory.
+    pub allowed: Option<(u64, u64)>,
+}
+
 impl Recording<'_> {
-    /// Bytes of the device that PyTorch could have, as the failed requests show it: what was reserved when they failed,
-    /// with what was free. The lowest of them counts, and at least as much as was ever reserved. `None` if nothing
-    /// failed, or if every failure was due to the memory fraction.
-    pub fn capacity(&self, allowed: Option<u64>) -> Option<u64> {
+    /// Reads the limits off the failed requests; `rules` are those of the record.
+    pub fn limits(&self, rules: &AllocatorRules) -> Limits {
         let mut reserved = self.segments.iter().fold(0u64, |sum, segment| sum.saturating_add(segment.size));
-        let (mut most, mut least) = (reserved, None::<u64>);
+        let mut most = reserved;
+        let (mut capacity, mut allowed) = (None::<u64>, None::<u64>);
         for event in self.trace {
             match event.action {
                 Action::SegmentAlloc | Action::SegmentMap => reserved = reserved.saturating_add(event.size),
                 Action::SegmentFree | Action::SegmentUnmap => reserved = reserved.saturating_sub(event.size),
                 Action::Oom => {
-                    let limited = allowed.is_some_and(|allowed| reserved.saturating_add(event.size) > allowed);
-                    if !limited || event.addr < event.size {
-                        let capacity = reserved.saturating_add(event.addr);
-                        least = Some(least.map_or(capacity, |least| least.min(capacity)));
-                    }
+                    let needed = rules.segment_size(event.size);
+                    let mapped = if rules.expandable { rules.granule(rules.pool_kind(event.size)) } else { 1 };
+                    let (limit, value) = if event.addr >= needed.checked_next_multiple_of(mapped).unwrap_or(needed) {
+                        (&mut allowed, reserved.saturating_add(needed) - 1)
+                    } else {
+                        (&mut capacity, reserved.saturating_add(event.addr))
+                    };
+                    *limit = Some(limit.map_or(value, |limit| limit.min(value)));
                 }
                 _ => {}
             }
             most = most.max(reserved);
         }
-        least.map(|least| least.max(most))
+        Limits {
+            capacity: capacity.map(|capacity| capacity.max(most)),
+            allowed: allowed.map(|allowed| (most, allowed.max(most))),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::block::{Block, NONE, State};
+use super::block::{NONE, State};
 use super::expandable::ExpandableSegment;
 use super::pool::FreeKey;
 use super::{BlockStatus, DEFAULT_LARGE, DEFAULT_SMALL, MempoolId, Simulator};
@@ -111,12 +111,39 @@ impl Simulator {
         }
         let params = self.params(mempool, requested, stream);
         let Some(taken) = self.best_fit(params.list, params.size, params.expandable) else { return false };
-        let Block { size, age, .. } = self.blocks[taken];
-        let ties = self.lists[params.list as usize].free.range(FreeKey::first(size)..);
-        let mut ties = ties.map(|(_, id)| *id).take_while(|id| self.blocks[*id].size == size);
-        let Some(wanted) = ties.find(|id| self.blocks[*id].addr == addr) else { return false };
-        let known = |id: u32| self.initial_ages.contains(&self.blocks[id].age);
-        if self.blocks[wanted].age == age || !known(taken) || !known(wanted) {
+        let size = self.blocks[taken].size;
+        let Some(wanted) = self.free_at(params.list, size, addr) else { return false };
+        self.age_before(wanted, taken)
+    }
+
+    /// The same for a flush: the record released the free segment at `first`, of `size` bytes, before the equally large
+    /// one at `second`, or before all others of its stream. True if the order was changed.
+    pub fn prefer_release(&mut self, size: u64, first: u64, second: Option<u64>) -> bool {
+        if self.behaviour.tie_break != TieBreak::SegmentAge {
+            return false;
+        }
+        let mut lists = 0..self.lists.len() as u32;
+        let Some((list, first)) = lists.find_map(|list| Some((list, self.free_at(list, size, first)?))) else {
+            return false;
+        };
+        let second = match second {
+            Some(addr) => self.free_at(list, size, addr),
+            None => self.lists[list as usize].free.range(FreeKey::first(size)..).next().map(|(_, id)| *id),
+        };
+        second.is_some_and(|second| self.blocks[first].age > self.blocks[second].age && self.age_before(first, second))
+    }
+
+    /// The free block of exactly `size` bytes at `addr`.
+    fn free_at(&self, list: u32, size: u64, addr: u64) -> Option<u32> {
+        let larger = self.lists[list as usize].free.range(FreeKey::first(size)..).map(|(_, id)| *id);
+        let mut ties = larger.take_while(|id| self.blocks[*id].size == size);
+        ties.find(|id| self.blocks[*id].addr == addr)
+    }
+
+    /// Makes the loaded segment of block `id` the next older one than the loaded segment of block `than`.
+    fn age_before(&mut self, id: u32, than: u32) -> bool {
+        let (old, age) = (self.blocks[id].age, self.blocks[than].age);
+        if old == age || !self.initial_ages.contains(&old) || !self.initial_ages.contains(&age) {
             return false;
         }
         let before = self.initial_ages.range(..age).next_back().copied().unwrap_or(0);
@@ -124,23 +151,23 @@ impl Simulator {
         if middle <= before {
             return false;
         }
-        self.initial_ages.remove(&self.blocks[wanted].age);
+        self.initial_ages.remove(&old);
         self.initial_ages.insert(middle);
-        let mut first = wanted;
-        while let Some(prev) = self.blocks.neighbour(self.blocks[first].prev).map(|_| self.blocks[first].prev) {
-            first = prev;
+        let mut at = id;
+        while self.blocks[at].prev != NONE {
+            at = self.blocks[at].prev;
         }
-        let mut at = first;
         while at != NONE {
+            let since = self.blocks[at].idle_since;
             let listed = self.blocks[at].is_available() && self.blocks[at].is_mapped();
             if listed {
-                let since = self.blocks[at].idle_since;
                 self.unshelve(at);
-                self.blocks[at].age = middle;
+            }
+            self.blocks[at].age = middle;
+            if listed {
                 self.shelve(at);
                 self.blocks[at].idle_since = since;
             }
-            self.blocks[at].age = middle;
             at = self.blocks[at].next;
         }
         true
