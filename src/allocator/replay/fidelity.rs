@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{Recording, Replay, Step, StepKind};
-use crate::allocator::simulator::{Action, RestoreError, SimulatorConfig, TraceEvent};
+use crate::allocator::simulator::{Action, MempoolId, RestoreError, SimulatorConfig, TraceEvent};
 
 /// What the replay under the recorded settings shows.
 #[derive(Clone, Debug)]
@@ -85,6 +85,7 @@ impl Pass<'_> {
     fn request(&mut self, run: Range<usize>, event: TraceEvent) {
         let record = run.end;
         self.learn_order(run.clone());
+        self.learn_pools(run.clone());
         let failed = event.action == Action::Oom;
         let mut run = run;
 
@@ -131,7 +132,7 @@ impl Pass<'_> {
         self.step(record, StepKind::Malloc { addr, size: event.size, stream: event.stream, pool: event.pool });
         if !failed {
             self.fidelity.requests += 1;
-            let served = self.fidelity.replay.simulator.events().last();
+            let served = self.fidelity.replay.events().last();
             self.fidelity.addresses_met += u64::from(served.is_some_and(|served| Some(served.addr) == addr));
         }
         self.compare(run.start..record + 1);
@@ -142,10 +143,23 @@ impl Pass<'_> {
     fn outside(&mut self, run: Range<usize>) {
         if self.trace[run.clone()].iter().any(|event| is_release(event.action)) {
             self.learn_order(run.clone());
+            self.learn_pools(run.clone());
             self.step(run.start, StepKind::EmptyCache);
             self.compare(run.clone());
         }
         self.complete_late(run);
+    }
+
+    /// Memory of a private pool is released only when nobody uses the pool any more.
+    fn learn_pools(&mut self, run: Range<usize>) {
+        let mut last = MempoolId::DEFAULT;
+        for at in run {
+            let event = self.trace[at];
+            if is_release(event.action) && event.pool.is_private() && event.pool != last {
+                last = event.pool;
+                self.step(at, StepKind::ReleasePool { pool: event.pool });
+            }
+        }
     }
 
     /// Released segments of one size show their order, the last pair first so that earlier pairs keep it.
@@ -186,7 +200,7 @@ impl Pass<'_> {
             return;
         }
         let compared = |event: &&TraceEvent| event.action != Action::FreeCompleted;
-        let mut simulated = self.fidelity.replay.simulator.events().iter().filter(compared);
+        let mut simulated = self.fidelity.replay.events().iter().filter(compared);
         let mut recorded = run.clone().filter(|at| self.trace[*at].action != Action::FreeCompleted);
         loop {
             let (at, ours) = (recorded.next(), simulated.next());

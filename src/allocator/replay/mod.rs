@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::AllocatorRules;
 use super::simulator::{
-    Action, BlockId, BlockStatus, EventPolicy, InitialSegment, MallocError, MempoolId, RestoreError, Simulator,
-    SimulatorConfig, TraceEvent,
+    Action, BlockId, BlockStatus, EventPolicy, InitialSegment, MallocError, MempoolId, PoolOptions, RestoreError,
+    Simulator, SimulatorConfig, TraceEvent,
 };
 
 type HashMap<K, V> = hashbrown::HashMap<K, V, RandomState>;
@@ -26,6 +26,8 @@ pub struct Recording<'a> {
     pub segments: &'a [InitialSegment],
     /// Known starts of expandable segments.
     pub bases: &'a [u64],
+    /// Private pools that were made with options, where that is known: traces do not say it.
+    pub pools: &'a [(MempoolId, PoolOptions)],
     /// The trace, without entries of other kinds. Entries up to 2.11 have no pool; who knows it better fills it in.
     pub trace: &'a [TraceEvent],
 }
@@ -110,6 +112,11 @@ pub enum StepKind {
     },
     /// `torch.cuda.empty_cache()`.
     EmptyCache,
+    /// The last user of a private pool is gone, so that flushes may release it.
+    ReleasePool {
+        /// The pool.
+        pool: MempoolId,
+    },
 }
 
 /// A request that did not end as in the record.
@@ -155,6 +162,7 @@ pub struct Replay {
     held: HashMap<u64, BlockId>,
     held_at: HashMap<u64, u64>,
     outcome: Outcome,
+    events: Vec<TraceEvent>,
 }
 
 impl Replay {
@@ -162,6 +170,9 @@ impl Replay {
     pub fn new(recording: &Recording<'_>, config: SimulatorConfig) -> Result<Self, RestoreError> {
         let mut simulator = Simulator::new(config);
         simulator.set_event_policy(EventPolicy::Manual);
+        for (pool, options) in recording.pools {
+            simulator.create_pool(*pool, *options);
+        }
         simulator.load(recording.segments, recording.bases)?;
         let (mut live, mut held, mut held_at) = (HashMap::default(), HashMap::default(), HashMap::default());
         for block in simulator.segments().iter().flat_map(|segment| &segment.blocks) {
@@ -176,34 +187,22 @@ impl Replay {
                 BlockStatus::Inactive => {}
             }
         }
-        Ok(Self { simulator, live, held, held_at, outcome: Outcome::default() })
+        Ok(Self { simulator, live, held, held_at, outcome: Outcome::default(), events: Vec::new() })
     }
 
-    /// Does all `steps`; `observe` sees the simulator after each.
-    pub fn run<'a>(&mut self, steps: impl IntoIterator<Item = &'a Step>, mut observe: impl FnMut(&Step, &Simulator)) {
+    /// Does all `steps`; `observe` looks on after each.
+    pub fn run<'a>(&mut self, steps: impl IntoIterator<Item = &'a Step>, mut observe: impl FnMut(&Step, &Self)) {
         for step in steps {
             self.apply(step);
-            observe(step, &self.simulator);
+            observe(step, self);
         }
     }
 
     /// Does one step.
     pub fn apply(&mut self, step: &Step) {
+        self.events.clear();
         match step.kind {
-            StepKind::Malloc { addr, size, stream, pool } => {
-                let result = self.simulator.malloc_in(pool, size, stream);
-                self.forget_completed();
-                match (result, addr) {
-                    (Ok(allocation), Some(addr)) => {
-                        self.live.insert(addr, allocation.block);
-                    }
-                    (Ok(allocation), None) => {
-                        self.outcome.avoided.push(step.record);
-                        self.simulator.free(allocation.block);
-                    }
-                    (Err(error), _) => self.outcome.failures.push(Failure { record: step.record, error }),
-                }
-            }
+            StepKind::Malloc { addr, size, stream, pool } => self.malloc(step.record, addr, size, stream, pool),
             StepKind::Free { addr, held } => match self.live.remove(&addr) {
                 Some(block) if held => {
                     if let Some((here, ..)) = self.simulator.block(block) {
@@ -211,9 +210,11 @@ impl Replay {
                     }
                     self.simulator.free_held(block);
                     self.held.insert(addr, block);
+                    self.keep_events();
                 }
                 Some(block) => {
                     self.simulator.free(block);
+                    self.keep_events();
                 }
                 None => self.outcome.unknown_frees += 1,
             },
@@ -223,13 +224,42 @@ impl Replay {
                         self.held_at.remove(&here);
                     }
                     self.simulator.complete(block);
+                    self.keep_events();
                 }
             }
+            StepKind::ReleasePool { pool } => self.simulator.release_private_pool(pool),
             StepKind::EmptyCache => {
                 self.simulator.empty_cache();
                 self.forget_completed();
+                self.keep_events();
             }
         }
+    }
+
+    fn malloc(&mut self, record: usize, addr: Option<u64>, size: u64, stream: u64, pool: MempoolId) {
+        let result = self.simulator.malloc_in(pool, size, stream);
+        self.forget_completed();
+        self.keep_events();
+        match (result, addr) {
+            (Ok(allocation), Some(addr)) => {
+                self.live.insert(addr, allocation.block);
+            }
+            (Ok(allocation), None) => {
+                self.outcome.avoided.push(record);
+                self.simulator.free(allocation.block);
+                self.keep_events();
+            }
+            (Err(error), _) => self.outcome.failures.push(Failure { record, error }),
+        }
+    }
+
+    fn keep_events(&mut self) {
+        self.events.extend_from_slice(self.simulator.events());
+    }
+
+    /// The trace entries of the last step.
+    pub fn events(&self) -> &[TraceEvent] {
+        &self.events
     }
 
     /// A flush may have completed blocks before their recorded time.
