@@ -74,12 +74,13 @@ impl OomStyle {
 /// assert_eq!(format_size(20 << 20), "20.00 MiB");
 /// ```
 pub fn format_size(n: u64) -> String {
-    match n {
-        ..=KIB => format!("{n} bytes"),
-        ..=MIB => format!("{:.2} KiB", n as f64 / KIB as f64),
-        ..=GIB => format!("{:.2} MiB", n as f64 / MIB as f64),
-        _ => format!("{:.2} GiB", n as f64 / GIB as f64),
-    }
+    let (unit, name) = match n {
+        _ if n <= KIB => return format!("{n} bytes"),
+        _ if n <= MIB => (KIB, "KiB"),
+        _ if n <= GIB => (MIB, "MiB"),
+        _ => (GIB, "GiB"),
+    };
+    format!("{:.2} {name}", n as f64 / unit as f64)
 }
 
 impl OomReport {

@@ -104,7 +104,8 @@ impl Pass<'_> {
         if let Some(last) = run.clone().rev().find(|at| is_release(self.trace[*at].action)) {
             let grows = self.trace[last..run.end].iter().any(|event| is_growth(event.action));
             let simulator = &mut self.fidelity.replay.simulator;
-            if !failed && !(grows && simulator.would_release(event.pool, event.size, event.stream)) {
+            let own = failed || grows && simulator.would_release(event.pool, event.size, event.stream);
+            if !own {
                 self.outside(run.start..last + 1);
                 run.start = last + 1;
             }

@@ -67,7 +67,11 @@ impl Simulator {
                 ("allocated_bytes", &stats.allocated_bytes, allocated().map(size).sum()),
                 ("active", &stats.active, active().count() as u64),
                 ("active_bytes", &stats.active_bytes, active().map(size).sum()),
-                ("requested_bytes", &stats.requested_bytes, active().map(|block| block.requested).sum()),
+                (
+                    "requested_bytes",
+                    &stats.requested_bytes,
+                    active().fold(0u64, |sum, block| sum.saturating_add(block.requested)),
+                ),
                 ("reserved_bytes", &stats.reserved_bytes, blocks().filter(|b| b.is_mapped()).map(size).sum()),
                 ("segment", &stats.segment, plain().filter(|block| block.prev == NONE).count() as u64),
                 ("inactive_split", &stats.inactive_split, split().count() as u64),

@@ -77,10 +77,11 @@ impl Simulator {
     /// A request of `requested` bytes on `stream`, from the pool `mempool`, which is made if it is new.
     pub fn malloc_in(&mut self, mempool: MempoolId, requested: u64, stream: u64) -> Result<Allocation, MallocError> {
         self.events.clear();
-        match requested {
-            0 => return Err(MallocError::Empty),
-            ..MALLOC_LIMIT => {}
-            _ => return Err(MallocError::TooLarge),
+        if requested == 0 {
+            return Err(MallocError::Empty);
+        }
+        if requested >= MALLOC_LIMIT {
+            return Err(MallocError::TooLarge);
         }
         if !self.capturing() {
             self.process_events();
@@ -203,7 +204,9 @@ impl Simulator {
         let was_split = self.blocks[found].is_split();
         let expandable = self.blocks[found].is_expandable();
         let pool = &self.pools[params.pool as usize];
-        let splits = !pool.no_split && self.rules.splits(params.size, remaining, params.kind, params.expandable);
+        let splits = remaining > 0
+            && !pool.no_split
+            && self.rules.splits(params.size, remaining, params.kind, params.expandable);
         let taken = if splits {
             let taken = self.split_front(found, params.size);
             self.shelve(found);

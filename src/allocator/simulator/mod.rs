@@ -17,6 +17,7 @@ mod private;
 mod probe;
 mod restore;
 mod search;
+mod shelf;
 mod state;
 mod stats;
 #[cfg(test)]
@@ -36,10 +37,10 @@ pub use state::{BlockState, BlockStatus, SegmentState};
 pub use stats::{PoolStat, Stat, Stats};
 
 use super::{AllocatorRules, Behaviour, PoolKind};
-use block::{Block, NONE, Slab, State};
+use block::{Block, Slab};
 use device::Device;
 use expandable::ExpandableSegment;
-use pool::{FreeKey, FreeList, Pool};
+use pool::{FreeList, Pool};
 use private::PrivatePool;
 
 type HashMap<K, V> = hashbrown::HashMap<K, V, RandomState>;
@@ -292,74 +293,5 @@ impl Simulator {
         let FreeList { pool, stream, .. } = self.lists[list as usize];
         let pool = self.pools[pool as usize].mempool;
         self.events.push(TraceEvent { action, addr, size, stream, pool });
-    }
-
-    /// Puts a block into the set that its state asks for.
-    fn shelve(&mut self, id: u32) {
-        let block = &mut self.blocks[id];
-        let list = &mut self.lists[block.list as usize];
-        if block.state == State::Unmapped {
-            list.unmapped.insert(block.addr, id);
-        } else {
-            block.idle_since = self.pools[list.pool as usize].searches;
-            list.free.insert(FreeKey::of(block, self.behaviour.tie_break), id);
-        }
-    }
-
-    /// Takes a block out of its set.
-    fn unshelve(&mut self, id: u32) {
-        let block = &self.blocks[id];
-        let list = &mut self.lists[block.list as usize];
-        if block.state == State::Unmapped {
-            list.unmapped.remove(&block.addr);
-        } else {
-            list.free.remove(&FreeKey::of(block, self.behaviour.tie_break));
-        }
-    }
-
-    /// Lets `id` absorb its neighbour `other` if both are equally free; gives the neighbour's size.
-    fn absorb(&mut self, id: u32, other: u32) -> Option<u64> {
-        let neighbour = self.blocks.neighbour(other)?;
-        if !neighbour.is_available() || neighbour.state != self.blocks[id].state {
-            return None;
-        }
-        let (addr, size, prev, next) = (neighbour.addr, neighbour.size, neighbour.prev, neighbour.next);
-        self.unshelve(other);
-        self.blocks.remove(other);
-        self.blocks[id].size += size;
-        if self.blocks[id].prev == other {
-            self.blocks[id].addr = addr;
-            let after = self.blocks[id].next;
-            self.blocks.link(prev, id, after);
-        } else {
-            let before = self.blocks[id].prev;
-            self.blocks.link(before, id, next);
-        }
-        Some(size)
-    }
-
-    /// The next number in the order of segments.
-    fn age(&mut self) -> u64 {
-        let age = self.next_age;
-        self.next_age += 1;
-        age
-    }
-
-    /// A free block of new memory, not yet in a set.
-    fn new_block(&mut self, list: u32, addr: u64, size: u64, age: u64, state: State) -> u32 {
-        self.blocks.insert(Block {
-            addr,
-            size,
-            requested: 0,
-            idle_since: 0,
-            age,
-            list,
-            prev: NONE,
-            next: NONE,
-            expandable: NONE,
-            pending: 0,
-            state,
-            used_elsewhere: false,
-        })
     }
 }

@@ -102,7 +102,7 @@ impl Simulator {
             }
             if status != BlockStatus::Inactive {
                 segment.active_size += block.size;
-                segment.requested_size += block.requested;
+                segment.requested_size = segment.requested_size.saturating_add(block.requested);
             }
             segment.blocks.push(BlockState {
                 id: BlockId(at),

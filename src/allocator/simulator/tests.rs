@@ -6,7 +6,7 @@ use super::{
     Action, AddressPolicy, BlockId, BlockStatus, Capture, EventPolicy, InitialBlock, InitialSegment, MallocError,
     MempoolId, PoolOptions, Simulator, SimulatorConfig,
 };
-use crate::allocator::{AllocatorSettings, Behaviour, GIB, MIB, PoolKind, TorchVersion};
+use crate::allocator::{AllocatorRules, AllocatorSettings, Behaviour, GIB, MIB, PoolKind, TorchVersion};
 
 /// Settings that exercise different mechanisms; each is legal in 2.15.
 const CONFS: [&str; 9] = [
@@ -205,17 +205,18 @@ proptest! {
 
     #[test]
     fn any_initial_state_is_loaded_or_refused(
-        ranges in prop::collection::vec((any::<u64>(), any::<u64>(), 0..3u64, any::<bool>(), any::<bool>()), 0..6),
+        ranges in prop::collection::vec((any::<u64>(), any::<u64>(), 0..3u64, any::<bool>(), any::<bool>(), 0..3usize), 0..6),
         requests in prop::collection::vec(1..64 * MIB, 0..20),
     ) {
-        let segments: Vec<_> = ranges.into_iter().map(|(address, size, stream, expandable, small)| {
+        let segments: Vec<_> = ranges.into_iter().map(|(address, size, stream, expandable, small, status)| {
             let size = size % (1 << (size % 64));
-            let status = BlockStatus::Inactive;
+            let all = [BlockStatus::Inactive, BlockStatus::ActiveAllocated, BlockStatus::ActivePendingFree];
+            let status = all[status];
             InitialSegment {
                 address, size, stream, expandable,
                 kind: if small { PoolKind::Small } else { PoolKind::Large },
                 pool: MempoolId(0, stream),
-                blocks: vec![InitialBlock { address, size, requested: 0, status }],
+                blocks: vec![InitialBlock { address, size, requested: u64::MAX - size, status }],
             }
         }).collect();
         let mut sim = simulator("expandable_segments:True", 15, GIB, AddressPolicy::FirstFit);
@@ -224,7 +225,27 @@ proptest! {
                 let _ = sim.malloc(size, 0);
             }
             sim.empty_cache();
+            assert_tiled(&sim);
         }
+    }
+
+    #[test]
+    fn any_rules_are_obeyed_or_fail(numbers in prop::collection::vec(prop_oneof![Just(0), 1..GIB, any::<u64>()], 8), sizes in prop::collection::vec(1..64 * MIB, 1..20), expandable: bool) {
+        let rules = AllocatorRules {
+            min_block: numbers[0], small_limit: numbers[1], small_segment: numbers[2], large_segment: numbers[3],
+            large_limit: numbers[4], round_large: numbers[5], roundup_power2_divisions: [numbers[6]; 16],
+            max_split_size: Some(numbers[7]), expandable, ..Default::default()
+        };
+        let mut sim = Simulator::new(SimulatorConfig::new(rules, GIB));
+        let mut blocks: Vec<_> = sizes.iter().filter_map(|size| Some(sim.malloc(*size, 0).ok()?.block)).collect();
+        blocks.truncate(5);
+        for block in blocks {
+            sim.free(block);
+        }
+        for size in sizes {
+            let _ = sim.malloc(size, 0);
+        }
+        sim.empty_cache();
     }
 }
 
