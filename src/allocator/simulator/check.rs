@@ -1,7 +1,7 @@
 //! What must hold between any two calls. For tests and for those who doubt.
 
 use super::block::{NONE, State};
-use super::pool::FreeKey;
+use super::free_set::FreeKey;
 use super::{Block, PoolKind, Simulator};
 
 impl Simulator {
@@ -11,7 +11,7 @@ impl Simulator {
             self.check_chain(id, block)?;
             self.check_set(id, block)?;
         }
-        let listed: usize = self.lists.iter().map(|list| list.free.len() + list.unmapped.len()).sum();
+        let listed: usize = self.lists.iter().map(|list| list.free.iter().count() + list.unmapped.len()).sum();
         let free = self.blocks.iter().filter(|(_, block)| block.is_available()).count();
         if listed != free {
             return Err(format!("{listed} blocks in the sets, {free} free"));
@@ -35,10 +35,10 @@ impl Simulator {
     fn check_set(&self, id: u32, block: &Block) -> Result<(), String> {
         let list = &self.lists[block.list as usize];
         let found = match block.state {
-            State::Unmapped => list.unmapped.get(&block.addr),
-            _ => list.free.get(&FreeKey::of(block, self.behaviour.tie_break)),
+            State::Unmapped => list.unmapped.get(&block.addr) == Some(&id),
+            _ => list.free.contains(&FreeKey::of(block, self.behaviour.tie_break), id),
         };
-        if (found == Some(&id)) != block.is_available() {
+        if found != block.is_available() {
             return Err(format!("block {id} at {:#x} is in the wrong set", block.addr));
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Giving cached memory back to the device.
 
 use super::event::Action;
+use super::free_set::FreeKey;
 use super::malloc::{Failure, Params};
-use super::pool::FreeKey;
 use super::{DEFAULT_LARGE, DEFAULT_SMALL, MallocError, Simulator};
 
 impl Simulator {
@@ -23,7 +23,7 @@ impl Simulator {
     /// Gives back the whole segments and the whole granules of a pool.
     pub(super) fn release_pool(&mut self, pool: u32) {
         let lists = self.pools[pool as usize].lists.values();
-        let free = lists.flat_map(|list| self.lists[*list as usize].free.values().copied());
+        let free = lists.flat_map(|list| self.lists[*list as usize].free.iter());
         let (expandable, plain): (Vec<u32>, Vec<u32>) = free
             .filter(|id| self.blocks[*id].is_expandable() || !self.blocks[*id].is_split())
             .partition(|id| self.blocks[*id].is_expandable());
@@ -59,7 +59,8 @@ impl Simulator {
         let Some(max) = self.rules.max_split_size else { return Ok(false) };
         let needed = params.size.max(max);
         let key = FreeKey::first(needed);
-        if let Some(id) = self.lists[params.list as usize].free.range(key..).map(|(_, id)| *id).next()
+        let enough = self.lists[params.list as usize].free.from(key).next();
+        if let Some(id) = enough
             && self.releasable(id)?
         {
             self.release_segment(id);
@@ -67,7 +68,7 @@ impl Simulator {
         }
         let mut released = 0;
         let smaller: Vec<u32> = {
-            let list = self.lists[params.list as usize].free.range(..key).rev().map(|(_, id)| *id);
+            let list = self.lists[params.list as usize].free.down_from(key);
             list.take_while(|id| self.blocks[*id].size >= max).collect()
         };
         for id in smaller {

@@ -12,7 +12,7 @@ impl Simulator {
 
         let pool = &self.pools[DEFAULT_LARGE as usize];
         let searches = pool.searches;
-        let free = pool.lists.values().flat_map(|list| self.lists[*list as usize].free.values().copied());
+        let free = pool.lists.values().flat_map(|list| self.lists[*list as usize].free.iter());
         let mut whole: Vec<u32> = free.filter(|id| !self.blocks[*id].is_split()).collect();
         let age = |sim: &Self, id: u32| searches.saturating_sub(sim.blocks[id].idle_since);
         let mut total_age: f64 = whole.iter().map(|id| age(self, *id) as f64).sum();

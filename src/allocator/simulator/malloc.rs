@@ -260,7 +260,7 @@ impl Simulator {
         self.stats.num_ooms += 1;
         let private = self.private.values().flat_map(|pool| [pool.small, pool.large]);
         let lists = private.flat_map(|pool| self.pools[pool as usize].lists.values());
-        let free = lists.flat_map(|list| self.lists[*list as usize].free.values());
+        let free = lists.flat_map(|list| self.lists[*list as usize].free.iter());
         OomReport {
             requested: params.requested,
             size: params.size,
@@ -271,7 +271,7 @@ impl Simulator {
             allowed: self.allowed,
             allocated: self.stats.allocated_bytes.all.current,
             reserved: self.stats.reserved_bytes.all.current,
-            private_free: free.map(|id| self.blocks[*id].size).sum(),
+            private_free: free.map(|id| self.blocks[id].size).sum(),
             process_memory: None,
         }
     }

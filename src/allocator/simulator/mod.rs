@@ -10,6 +10,7 @@ mod event;
 mod expandable;
 mod flush;
 mod free;
+mod free_set;
 mod gc;
 mod malloc;
 mod pool;
@@ -40,6 +41,7 @@ use super::{AllocatorRules, Behaviour, PoolKind};
 use block::{Block, Slab};
 use device::Device;
 use expandable::ExpandableSegment;
+use free_set::FreeSet;
 use pool::{FreeList, Pool};
 use private::PrivatePool;
 
@@ -284,7 +286,7 @@ impl Simulator {
             return *list;
         }
         let list = self.lists.len() as u32;
-        self.lists.push(FreeList { pool, stream, free: BTreeMap::new(), unmapped: BTreeMap::new() });
+        self.lists.push(FreeList { pool, stream, free: FreeSet::default(), unmapped: BTreeMap::new() });
         self.pools[pool as usize].lists.insert(stream, list);
         list
     }

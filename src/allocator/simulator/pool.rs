@@ -5,36 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use super::block::Block;
 use super::event::MempoolId;
-use crate::allocator::{PoolKind, TieBreak};
-
-/// Order of free blocks of one stream: size, then what breaks ties.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FreeKey {
-    size: u64,
-    age: u64,
-    addr: u64,
-}
-
-impl FreeKey {
-    pub fn of(block: &Block, tie_break: TieBreak) -> Self {
-        let age = if tie_break == TieBreak::SegmentAge { block.age } else { 0 };
-        Self { size: block.size, age, addr: block.addr }
-    }
-
-    /// Before every block of `size` bytes.
-    pub fn first(size: u64) -> Self {
-        Self { size, age: 0, addr: 0 }
-    }
-}
+use super::free_set::FreeSet;
+use crate::allocator::PoolKind;
 
 /// The free blocks of one stream in one pool.
 #[derive(Clone, Debug)]
 pub(super) struct FreeList {
     pub pool: u32,
     pub stream: u64,
-    pub free: BTreeMap<FreeKey, u32>,
+    pub free: FreeSet,
     /// Address space without memory, by address.
     pub unmapped: BTreeMap<u64, u32>,
 }

@@ -24,7 +24,7 @@ impl Simulator {
         let Some(allowed) = self.allowed.filter(|_| self.collects()) else { return false };
         let limit = (self.rules.gc_threshold * allowed as f64) as u64;
         let lists = self.pools[DEFAULT_LARGE as usize].lists.values();
-        let mut free = lists.flat_map(|list| self.lists[*list as usize].free.values());
-        self.reserved > limit && free.any(|id| !self.blocks[*id].is_split())
+        let mut free = lists.flat_map(|list| self.lists[*list as usize].free.iter());
+        self.reserved > limit && free.any(|id| !self.blocks[id].is_split())
     }
 }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::block::{NONE, State};
 use super::expandable::ExpandableSegment;
-use super::pool::FreeKey;
+use super::free_set::FreeKey;
 use super::{BlockStatus, DEFAULT_LARGE, DEFAULT_SMALL, MempoolId, Simulator};
 use crate::allocator::{PoolKind, TieBreak};
 
@@ -128,14 +128,14 @@ impl Simulator {
         };
         let second = match second {
             Some(addr) => self.free_at(list, size, addr),
-            None => self.lists[list as usize].free.range(FreeKey::first(size)..).next().map(|(_, id)| *id),
+            None => self.lists[list as usize].free.from(FreeKey::first(size)).next(),
         };
         second.is_some_and(|second| self.blocks[first].age > self.blocks[second].age && self.age_before(first, second))
     }
 
     /// The free block of exactly `size` bytes at `addr`.
     fn free_at(&self, list: u32, size: u64, addr: u64) -> Option<u32> {
-        let larger = self.lists[list as usize].free.range(FreeKey::first(size)..).map(|(_, id)| *id);
+        let larger = self.lists[list as usize].free.from(FreeKey::first(size));
         let mut ties = larger.take_while(|id| self.blocks[*id].size == size);
         ties.find(|id| self.blocks[*id].addr == addr)
     }

@@ -1,7 +1,7 @@
 //! Best fit among the free blocks of one stream.
 
 use super::block::{NONE, State};
-use super::pool::FreeKey;
+use super::free_set::FreeKey;
 use super::{Block, Simulator};
 
 impl Simulator {
@@ -20,7 +20,7 @@ impl Simulator {
 
     /// The block that [`Simulator::find_free`] would take.
     pub(super) fn best_fit(&self, list: u32, size: u64, expandable: bool) -> Option<u32> {
-        let mut candidates = self.lists[list as usize].free.range(FreeKey::first(size)..).map(|(_, id)| *id);
+        let mut candidates = self.lists[list as usize].free.from(FreeKey::first(size));
         let mut found = candidates.next()?;
         if self.blocks[found].is_expandable() {
             if expandable {

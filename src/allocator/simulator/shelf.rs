@@ -2,7 +2,7 @@
 
 use super::Simulator;
 use super::block::{Block, NONE, State};
-use super::pool::FreeKey;
+use super::free_set::FreeKey;
 
 impl Simulator {
     /// Puts a block into the set that its state asks for.
