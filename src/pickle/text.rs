@@ -60,6 +60,10 @@ pub(super) fn raw_unicode(line: &[u8]) -> String {
         {
             out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
             rest = &tail[digits + 1..];
+        } else if let (b'\\', Some(&escaped)) = (byte, tail.first()) {
+            // Not an escape: both stand for themselves, so that a second backslash starts none either.
+            out.extend(['\\', char::from(escaped)]);
+            rest = &tail[1..];
         } else {
             out.push(char::from(byte));
             rest = tail;
@@ -96,6 +100,10 @@ pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {
+    // `from_str_radix` alone would take a sign.
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
@@ -127,6 +135,7 @@ mod tests {
         assert!(matches!(decimal(b"18446744073709551615L"), Some(Integer::Unsigned(u64::MAX))));
         assert!(decimal(b"nan").is_none());
         assert_eq!(raw_unicode(b"a\\u00e9\xe9\\n"), "aéé\\n");
+        assert_eq!(raw_unicode(b"\\\\u0041\\u004"), "\\\\u0041\\u004");
         assert_eq!(quoted(b"'a\\x41\\'b'").unwrap(), b"aA'b");
         assert!(quoted(b"'").is_none());
     }
