@@ -1,10 +1,13 @@
 //! A decoded value in eight bytes.
 
+use std::num::NonZeroU64;
+
 use super::ids::StrId;
 
-/// A value, or a handle to one: three bits of tag, 61 bits of payload.
+/// A value, or a handle to one: three bits of tag, 61 bits of payload. No tag is 0, so that an absent word, as the memo
+/// has them, takes no more room.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Word(u64);
+pub(super) struct Word(NonZeroU64);
 
 const TAG_BITS: u32 = 3;
 
@@ -27,40 +30,48 @@ pub(super) enum Item {
 }
 
 impl Word {
+    #[inline]
+    fn tagged(payload: u64, tag: NonZeroU64) -> Self {
+        Self(tag | payload << TAG_BITS)
+    }
+
     /// `value`, when it fits.
     #[inline]
     pub(super) fn int(value: i64) -> Option<Self> {
-        let word = (value as u64) << TAG_BITS;
-        ((word as i64) >> TAG_BITS == value).then_some(Self(word))
+        let word = value << TAG_BITS;
+        (word >> TAG_BITS == value).then(|| Self::new(Item::Int(value)))
     }
 
     #[inline]
     pub(super) fn new(item: Item) -> Self {
-        let tagged = |payload: u32, tag: u64| Self(u64::from(payload) << TAG_BITS | tag);
+        const fn tag(tag: u64) -> NonZeroU64 {
+            NonZeroU64::new(tag).unwrap()
+        }
         match item {
-            Item::Int(value) => Self((value as u64) << TAG_BITS),
-            Item::Text(id) => tagged(id.0, 1),
-            Item::List(row) => tagged(row, 2),
-            Item::Dict(row) => tagged(row, 3),
-            Item::Pair(row) => tagged(row, 4),
-            Item::Wide(row) => tagged(row, 5),
-            Item::Bool(value) => tagged(u32::from(value), 6),
-            Item::None => tagged(0, 7),
+            Item::Int(value) => Self::tagged(value as u64, const { tag(1) }),
+            Item::Text(id) => Self::tagged(id.0.into(), const { tag(2) }),
+            Item::List(row) => Self::tagged(row.into(), const { tag(3) }),
+            Item::Dict(row) => Self::tagged(row.into(), const { tag(4) }),
+            Item::Pair(row) => Self::tagged(row.into(), const { tag(5) }),
+            Item::Wide(row) => Self::tagged(row.into(), const { tag(6) }),
+            Item::None => Self::tagged(0, const { tag(7) }),
+            Item::Bool(value) => Self::tagged(1 + u64::from(value), const { tag(7) }),
         }
     }
 
     #[inline]
     pub(super) fn item(self) -> Item {
-        let payload = (self.0 >> TAG_BITS) as u32;
-        match self.0 & ((1 << TAG_BITS) - 1) {
-            0 => Item::Int((self.0 as i64) >> TAG_BITS),
-            1 => Item::Text(StrId(payload)),
-            2 => Item::List(payload),
-            3 => Item::Dict(payload),
-            4 => Item::Pair(payload),
-            5 => Item::Wide(payload),
-            6 => Item::Bool(payload == 1),
-            _ => Item::None,
+        let word = self.0.get();
+        let payload = (word >> TAG_BITS) as u32;
+        match word & ((1 << TAG_BITS) - 1) {
+            1 => Item::Int((word as i64) >> TAG_BITS),
+            2 => Item::Text(StrId(payload)),
+            3 => Item::List(payload),
+            4 => Item::Dict(payload),
+            5 => Item::Pair(payload),
+            6 => Item::Wide(payload),
+            _ if payload == 0 => Item::None,
+            _ => Item::Bool(payload == 2),
         }
     }
 }
@@ -83,6 +94,18 @@ mod tests {
             assert_eq!(Word::int(value).unwrap().item(), Item::Int(value));
         }
         assert!(Word::int(i64::MAX).is_none());
-        assert!(Word::int(-(1 << 61)).is_none());
+        assert!(Word::int(1 << 60).is_none());
+        assert!(Word::int(-(1 << 60) - 1).is_none());
+        assert_eq!(size_of::<Option<Word>>(), 8);
+    }
+
+    #[test]
+    fn items_survive() {
+        let ends = [0, u32::MAX];
+        let of = |item: fn(u32) -> Item| ends.map(item);
+        let rows = [of(|id| Item::Text(StrId(id))), of(Item::List), of(Item::Dict), of(Item::Pair), of(Item::Wide)];
+        for item in rows.into_iter().flatten().chain([Item::None, Item::Bool(false), Item::Bool(true)]) {
+            assert_eq!(Word::new(item).item(), item);
+        }
     }
 }
