@@ -71,8 +71,15 @@ pub struct SegmentRow {
     pub conforms_to_rules: bool,
 }
 
-fn hex<S: serde::Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn hex<S: serde::Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&format_args!("{address:#x}"))
+}
+
+pub(super) fn hex_or_null<S: serde::Serializer>(address: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+    match address {
+        Some(address) => hex(address, to),
+        None => to.serialize_none(),
+    }
 }
 
 /// The segments of `history`'s device at `moment`.
