@@ -19,8 +19,10 @@ const MAX_LIFETIMES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pinning {
     /// Device ordinal.
+    #[serde(skip)]
     pub device: i64,
     /// The moment.
+    #[serde(skip)]
     pub at: Moment,
     /// Free bytes in units that hold a live block; the pins sum to it.
     pub pinned: u64,

@@ -185,3 +185,21 @@ pub fn live(history: &History, moment: Moment, sites: &Sites, attribution: Attri
 pub fn is_sensible(by: By, attribution: Attribution) -> bool {
     by != By::Stack || attribution == Attribution::Own
 }
+
+/// The JSON of the rankings of several devices: the first one's at the top level, and all of them in `devices`.
+#[derive(Serialize)]
+pub struct Document<'a> {
+    /// The first device.
+    #[serde(flatten)]
+    pub first: Option<&'a Ranking>,
+    /// One entry a device.
+    pub devices: Vec<&'a Ranking>,
+}
+
+impl<'a> Document<'a> {
+    /// `rankings` as one document.
+    pub fn new(rankings: impl IntoIterator<Item = &'a Ranking>) -> Self {
+        let devices: Vec<&Ranking> = rankings.into_iter().collect();
+        Self { first: devices.first().copied(), devices }
+    }
+}
