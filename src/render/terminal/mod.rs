@@ -1,6 +1,8 @@
 //! Results as text for a terminal.
 
+mod fitting;
 mod info;
+mod pinning;
 mod report;
 mod segments;
 mod top;

@@ -1,0 +1,141 @@
+//! Who is in the way of free memory, and what would have to go.
+
+use super::number_of;
+use crate::analysis::freeing::{Freeing, Holders};
+use crate::analysis::lifetimes::Lifetimes;
+use crate::analysis::pinning::{Pin, Pinning};
+use crate::render::table::{Align, Table};
+use crate::text::printable;
+use crate::units::{bytes, count};
+
+/// The sites that pin most, at most `limit`; empty when nothing is pinned.
+pub fn pins(pinning: &Pinning, limit: usize, width: Option<usize>) -> String {
+    if pinning.pins.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        ("site", Align::Left),
+        ("live", Align::Right),
+        ("blocks", Align::Right),
+        ("keeps from being given back", Align::Right),
+        ("", Align::Left),
+    ])
+    .indent(2);
+    for pin in pinning.pins.iter().take(limit) {
+        let site = match &pin.function {
+            Some(function) => format!("{}  {function}", pin.site),
+            None => pin.site.clone(),
+        };
+        table.row([site, bytes(pin.own), count(pin.blocks), bytes(pin.pinned), places(pin)]);
+    }
+    let rest = &pinning.pins[limit.min(pinning.pins.len())..];
+    if !rest.is_empty() {
+        let sum = |part: fn(&Pin) -> u64| rest.iter().map(part).sum::<u64>();
+        table.row([
+            format!("{} more", rest.len()),
+            bytes(sum(|pin| pin.own)),
+            count(sum(|pin| pin.blocks)),
+            bytes(sum(|pin| pin.pinned)),
+            String::new(),
+        ]);
+    }
+    let mut out = table.render(width);
+    let classic = pinning.pins.iter().take(limit).find_map(|pin| Some((pin, pin.lifetimes.as_ref()?)));
+    if let Some((pin, lifetimes)) =
+        classic.filter(|(pin, lifetimes)| lifetimes.is_classic && 4 * pin.pinned >= pinning.pinned)
+    {
+        out += &classic_cause(pin, lifetimes);
+    }
+    out
+}
+
+/// `in 72 segments`
+fn places(pin: &Pin) -> String {
+    let parts = [(pin.segments, "segment"), (pin.granules, "granule")];
+    let parts = parts.iter().filter(|(n, _)| *n > 0).map(|&(n, noun)| number_of(n, noun));
+    format!("in {}", parts.collect::<Vec<_>>().join(" and "))
+}
+
+/// The classic cause, with the figures that show it.
+fn classic_cause(pin: &Pin, lifetimes: &Lifetimes) -> String {
+    let when = match (lifetimes.first_event, lifetimes.last_event) {
+        (Some(first), Some(last)) if first < last => {
+            format!("allocated one by one from event {} to {}", count(first.into()), count(last.into()))
+        }
+        (Some(first), _) => format!("allocated at event {}", count(first.into())),
+        _ => "there before the recording".to_owned(),
+    };
+    format!(
+        "  The classic cause: {} keeps small blocks (median {}), {when}, between larger ones that come and go\n  \
+         (median {}, freed after {}; the small ones have lived for {}).\n",
+        printable(&pin.site),
+        bytes(lifetimes.median_bytes),
+        bytes(lifetimes.neighbours_median_bytes.unwrap_or(0)),
+        number_of(lifetimes.neighbours_median_life.unwrap_or(0).into(), "event"),
+        count(lifetimes.median_age.into()),
+    )
+}
+
+/// The sites that would have to go.
+pub fn freeing(freeing: &Freeing, width: Option<usize>) -> String {
+    let mut out = String::new();
+    if freeing.releasable > 0 {
+        out += &format!("  {} can be given back at once.\n", bytes(freeing.releasable));
+    }
+    let mut table =
+        Table::new([("", Align::Right), ("site", Align::Left), ("live", Align::Right), ("frees", Align::Right)])
+            .indent(2);
+    for (at, step) in freeing.steps.iter().enumerate() {
+        table.row([format!("{}", at + 1), step.sites.join(" and "), bytes(step.own), bytes(step.freed)]);
+    }
+    if !table.is_empty() {
+        out += &table.render(width);
+    }
+    out += &match freeing.enough {
+        true if freeing.steps.is_empty() => format!("  That is enough for {}.\n", bytes(freeing.wanted)),
+        true => format!(
+            "  Then {} could be given back, {} were asked for. Few lines, found greedily; perhaps not the fewest.\n",
+            bytes(freeing.freed),
+            bytes(freeing.wanted)
+        ),
+        false => format!(
+            "  Only {} of {} could be given back: private pools are not, as long as they live.\n",
+            bytes(freeing.freed),
+            bytes(freeing.wanted)
+        ),
+    };
+    out
+}
+
+/// What is live in one segment.
+pub fn holders(held: &Holders, limit: usize, width: Option<usize>) -> String {
+    let mut out = format!("  {}, of it {} free", bytes(held.total), bytes(held.free));
+    if held.sites.is_empty() {
+        return out + "; nothing is live in it\n";
+    }
+    out += "; all of these must go before it can be given back:\n";
+    let mut table = Table::new([("site", Align::Left), ("live", Align::Right), ("blocks", Align::Right)]).indent(2);
+    for site in held.sites.iter().take(limit) {
+        table.row([site.site.clone(), bytes(site.bytes), count(site.blocks)]);
+    }
+    out += &table.render(width);
+    out += &format!("  {}, the smallest first:\n", number_of(held.blocks as u64, "block"));
+    let mut table = Table::new([
+        ("address", Align::Left),
+        ("size", Align::Right),
+        ("allocated at", Align::Right),
+        ("site", Align::Left),
+    ])
+    .indent(2);
+    for block in held.smallest.iter().take(limit) {
+        let event =
+            block.alloc_event.map_or_else(|| "before".to_owned(), |event| format!("event {}", count(event.into())));
+        let pending = if block.pending { "  (pending)" } else { "" };
+        table.row([format!("{:#x}", block.address), bytes(block.bytes), event, format!("{}{pending}", block.site)]);
+    }
+    out += &table.render(width);
+    if held.sites.len() > limit {
+        out += &format!("  {} more sites: --limit {}\n", held.sites.len() - limit, held.sites.len());
+    }
+    out
+}
