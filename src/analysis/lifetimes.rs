@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::pinning::{Pin, Unit};
 use crate::history::{History, State};
 
-/// A pin's blocks are long-lived when half of them are at least this many times as old as half of their neighbours got.
+/// A pin's blocks are long-lived when their median age is at least this many times the lifetime of their neighbours.
 const MUCH_OLDER: u64 = 4;
-/// And small when half of them are at most this part of the size that half of their neighbours had.
+/// And small when their median size is at most this part of that of their neighbours.
 const MUCH_SMALLER: u64 = 2;
 /// Units that one freed block counts as a neighbour in.
 const MAX_UNITS: usize = 64;
@@ -27,9 +27,9 @@ pub struct Lifetimes {
     pub median_bytes: u64,
     /// Blocks that lay in the same units and are freed.
     pub neighbours: u64,
-    /// Their median lifetime.
+    /// Their median lifetime, weighted by size: half of the neighbours' bytes lived no longer.
     pub neighbours_median_life: Option<u32>,
-    /// Their median size, in bytes.
+    /// Their median size in bytes, weighted likewise: half of the neighbours' bytes lay in blocks of at least this size.
     pub neighbours_median_bytes: Option<u64>,
     /// Whether this is the classic cause of fragmentation: small blocks that live long, allocated in the middle of
     /// large ones that do not.
@@ -43,22 +43,20 @@ pub(super) fn fill(history: &History, state: &State, at: u32, units: &[Unit], bl
     }
     let wanted = |unit: &Unit| unit.pinned > 0 && unit.sites.iter().any(|&site| (site as usize) < blocks_of.len());
     let gone = neighbours(history, at, units, wanted);
-    let mut of_pin: Vec<(Vec<u32>, Vec<u64>)> = vec![Default::default(); blocks_of.len()];
+    let mut of_pin: Vec<Vec<(u32, u64)>> = vec![Vec::new(); blocks_of.len()];
     for (unit, gone) in units.iter().zip(&gone).filter(|(_, gone)| !gone.is_empty()) {
         for &site in unit.sites.iter().filter(|&&site| (site as usize) < blocks_of.len()) {
-            let (lives, bytes) = &mut of_pin[site as usize];
-            lives.extend(gone.iter().map(|(life, _)| life));
-            bytes.extend(gone.iter().map(|(_, bytes)| bytes));
+            of_pin[site as usize].extend(gone);
         }
     }
-    for ((pin, rows), (mut lives, mut bytes)) in pins.iter_mut().zip(blocks_of).zip(of_pin) {
+    for ((pin, rows), mut gone) in pins.iter_mut().zip(blocks_of).zip(of_pin) {
         let blocks = || rows.iter().map(|&row| &state.blocks[row as usize]);
         let births = || blocks().filter_map(|block| history.lives.alloc_event(block.life));
         let mut ages: Vec<u32> = blocks().map(|block| at - history.lives.born_at(block.life).min(at)).collect();
         let mut sizes: Vec<u64> = blocks().map(|block| block.bytes).collect();
-        let count = lives.len() as u64;
         let (Some(median_age), Some(median_bytes)) = (median(&mut ages), median(&mut sizes)) else { continue };
-        let (life, size) = (median(&mut lives), median(&mut bytes));
+        let life = weighted_median(&mut gone, |block| block.0);
+        let size = weighted_median(&mut gone, |block| block.1);
         let is_older = life.is_some_and(|life| u64::from(median_age) >= MUCH_OLDER * u64::from(life.max(1)));
         let is_smaller = size.is_some_and(|size| median_bytes <= size / MUCH_SMALLER);
         pin.lifetimes = Some(Lifetimes {
@@ -67,7 +65,7 @@ pub(super) fn fill(history: &History, state: &State, at: u32, units: &[Unit], bl
             before_recording: (rows.len() - births().count()) as u64,
             median_age,
             median_bytes,
-            neighbours: count,
+            neighbours: gone.len() as u64,
             neighbours_median_life: life,
             neighbours_median_bytes: size,
             is_classic: is_older && is_smaller,
@@ -98,4 +96,16 @@ fn neighbours(history: &History, at: u32, units: &[Unit], wanted: impl Fn(&Unit)
 fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
     let middle = values.len().checked_sub(1)? / 2;
     Some(*values.select_nth_unstable(middle).1)
+}
+
+/// The median of a figure of `blocks` (lifetime, bytes), each counted by its bytes.
+fn weighted_median<T: Copy + Ord>(blocks: &mut [(u32, u64)], figure: impl Fn(&(u32, u64)) -> T) -> Option<T> {
+    blocks.sort_unstable_by_key(&figure);
+    let total: u128 = blocks.iter().map(|block| u128::from(block.1)).sum();
+    let mut sum = 0;
+    let middle = blocks.iter().find(|block| {
+        sum += u128::from(block.1);
+        2 * sum >= total
+    });
+    middle.map(figure)
 }

@@ -2,7 +2,7 @@
 
 use super::number_of;
 use super::segments::pool_text;
-use crate::analysis::failed_fits::FailedFits;
+use crate::analysis::failed_fits::{FailedFit, FailedFits};
 use crate::analysis::fit::{Basis, Fit, How};
 use crate::analysis::holes::Holes;
 use crate::analysis::segments::Segments;
@@ -103,6 +103,15 @@ pub fn holes(holes: &Holes, width: Option<usize>) -> String {
     out
 }
 
+/// The site that pins most of what was free.
+fn pinned_by(fit: &FailedFit) -> String {
+    match &fit.pins[..] {
+        [] => String::new(),
+        [pin] => pin.site.clone(),
+        [pin, rest @ ..] => format!("{} and {} more", pin.site, rest.len()),
+    }
+}
+
 /// Requests that found memory only in pieces.
 pub fn failed_fits(found: &FailedFits, width: Option<usize>) -> String {
     if found.count == 0 {
@@ -134,7 +143,7 @@ pub fn failed_fits(found: &FailedFits, width: Option<usize>) -> String {
             fit.site.clone(),
             bytes(fit.free),
             bytes(fit.largest_free),
-            fit.pins.iter().map(|pin| pin.site.as_str()).collect::<Vec<_>>().join(", "),
+            pinned_by(fit),
             if fit.is_oom { "OOM".to_owned() } else { String::new() },
         ]);
     }

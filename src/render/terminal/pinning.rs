@@ -66,8 +66,8 @@ fn classic_cause(pin: &Pin, lifetimes: &Lifetimes) -> String {
         _ => "there before the recording".to_owned(),
     };
     format!(
-        "  The classic cause: {} keeps small blocks (median {}), {when}, between larger ones that come and go\n  \
-         (median {}, freed after {}; the small ones have lived for {}).\n",
+        "  The classic cause: {} keeps small blocks (median {}), {when}, between larger\n  \
+         ones that come and go (median {}, freed after {}; the small ones have lived for {}).\n",
         printable(&pin.site),
         bytes(lifetimes.median_bytes),
         bytes(lifetimes.neighbours_median_bytes.unwrap_or(0)),
@@ -99,7 +99,7 @@ pub fn freeing(freeing: &Freeing, width: Option<usize>) -> String {
             bytes(freeing.wanted)
         ),
         false => format!(
-            "  Only {} of {} could be given back: private pools are not, as long as they live.\n",
+            "  That is all: {} of the {} asked for. Private pools give nothing back as long as they live.\n",
             bytes(freeing.freed),
             bytes(freeing.wanted)
         ),

@@ -2,7 +2,7 @@
 
 use super::fitting::{failed_fits, fits, holes};
 use super::pinning::{freeing, holders, pins};
-use super::{known, moment_text};
+use super::{known, moment_text, number_of};
 use crate::allocator::PoolKind;
 use crate::analysis::segments::{SegmentOrder, Segments};
 use crate::render::table::{Align, Table};
@@ -42,14 +42,12 @@ fn totals(result: &Segments, width: Option<usize>) -> String {
     let rows = &result.fragmentation.segments;
     let expandable = rows.iter().filter(|row| row.expandable).count();
     let mut parts = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indent(2);
+    let segments = number_of((rows.len() - expandable) as u64, "segment");
+    let ranges = format!("{} of expandable memory", number_of(expandable as u64, "range"));
     let place = match expandable {
-        0 => format!("in {} segments", count(rows.len() as u64)),
-        n if n == rows.len() => format!("in {} ranges of expandable memory", count(n as u64)),
-        n => format!(
-            "in {} segments and {} ranges of expandable memory",
-            count((rows.len() - n) as u64),
-            count(n as u64)
-        ),
+        0 => format!("in {segments}"),
+        n if n == rows.len() => format!("in {ranges}"),
+        _ => format!("in {segments} and {ranges}"),
     };
     parts.row(["reserved", &bytes(totals.reserved), &place]);
     parts.row(["  requested", &bytes(totals.requested), "asked for by the program, in live and pending blocks"]);
