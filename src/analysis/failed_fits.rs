@@ -13,7 +13,7 @@ use super::search::free_sets;
 use super::sites::{Site, Sites};
 use crate::allocator::PoolKind;
 use crate::history::{History, LifeId, Malloc, Moment, Walk};
-use crate::snapshot::{Action, PoolId, StackId};
+use crate::snapshot::{Action, PoolId};
 
 /// Requests that are looked at closely.
 const WORST: usize = 10;
@@ -128,9 +128,10 @@ fn closely(history: &History, sites: &Sites, found: &Found) -> FailedFit {
     let mine = |range: &crate::history::StateRange| PoolKey::from(&range.range) == found.key;
     let pinning = pinning_of(history, &state, moment, sites, mine);
     let set = free_sets(&state).remove(&found.key).unwrap_or_default();
-    let site = match events.stack[row] {
-        StackId::NONE => Site::NoStack,
-        stack => sites.site(stack),
+    let site = match history.lives.of_event(found.call.event) {
+        Some(life) => sites.of_life(history, life),
+        None if events.stack[row].has_frames() => sites.site(events.stack[row]),
+        None => Site::NoStack,
     };
     FailedFit {
         event: found.call.event,

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::pinning::Pinning;
 use super::sites::{Site, Sites};
-use crate::history::{History, State};
-use crate::snapshot::StackId;
+use crate::history::{History, LiveBlock, State};
 
 /// Sets of sites that one step of the greedy search compares. Only reached when thousands of units are each shared by
 /// sites of their own.
@@ -172,10 +171,7 @@ pub fn holders(history: &History, state: &State, sites: &Sites, address: u64) ->
     let at = state.ranges.partition_point(|range| range.addr <= address).checked_sub(1)?;
     let range = state.ranges.get(at).filter(|range| address - range.addr < range.bytes)?;
     let mut blocks: Vec<_> = state.blocks_of(range).iter().collect();
-    let site_of = |block: &crate::history::LiveBlock| match block.stack {
-        StackId::NONE if history.lives.alloc_event(block.life).is_none() => Site::Before,
-        stack => sites.site(stack),
-    };
+    let site_of = |block: &LiveBlock| sites.of_life(history, block.life);
     let mut of_site: HashMap<Site, (u64, u64)> = HashMap::new();
     for block in &blocks {
         let (bytes, count) = of_site.entry(site_of(block)).or_default();

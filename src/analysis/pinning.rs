@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::lifetimes::{self, Lifetimes};
 use super::sites::{Site, Sites};
 use crate::history::{History, LiveBlock, Moment, State, StateRange};
-use crate::snapshot::{PoolId, StackId};
+use crate::snapshot::PoolId;
 
 /// Sites whose blocks' lifetimes are looked at.
 const MAX_LIFETIMES: usize = 32;
@@ -234,21 +234,20 @@ impl Pin {
 /// Numbers for sites, in the order in which they are met.
 struct Names<'s, 'a> {
     sites: &'s Sites<'a>,
-    of_stack: HashMap<(StackId, bool), u32>,
+    of_slot: Vec<Option<u32>>,
     of_site: HashMap<Site, u32>,
 }
 
 impl<'s, 'a> Names<'s, 'a> {
     fn new(sites: &'s Sites<'a>) -> Self {
-        Self { sites, of_stack: HashMap::new(), of_site: HashMap::new() }
+        Self { sites, of_slot: vec![None; sites.slots()], of_site: HashMap::new() }
     }
 
     fn number(&mut self, history: &History, block: &LiveBlock) -> u32 {
-        let is_before = block.stack == StackId::NONE && history.lives.alloc_event(block.life).is_none();
-        *self.of_stack.entry((block.stack, is_before)).or_insert_with(|| {
-            let site = if is_before { Site::Before } else { self.sites.site(block.stack) };
+        let slot = self.sites.slot(history, block.life);
+        *self.of_slot[slot].get_or_insert_with(|| {
             let next = self.of_site.len() as u32;
-            *self.of_site.entry(site).or_insert(next)
+            *self.of_site.entry(self.sites.of_slot(slot)).or_insert(next)
         })
     }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Lives, Ranges};
 use crate::snapshot::{Action, Device, Snapshot};
+use crate::units::bytes;
 
 /// What a device's trace lacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -102,9 +103,9 @@ impl Health {
                 false => "recording began late, or the ring buffer overwrote older events",
             };
             reasons.push(format!(
-                "{} blocks and {} B of segments were there before the first event ({why}); an earlier peak would be lost",
+                "{} blocks in {} of segments were there before the first event ({why}); an earlier peak would be lost",
                 seeded,
-                ranges.reserved_at_start()
+                bytes(ranges.reserved_at_start())
             ));
         }
         if !self.missing_actions.is_empty() {

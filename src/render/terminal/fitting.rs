@@ -1,5 +1,6 @@
 //! What still fits, what did not, and the sizes of free blocks.
 
+use super::names::{shared_directory, without};
 use super::number_of;
 use super::segments::pool_text;
 use crate::analysis::failed_fits::{FailedFit, FailedFits};
@@ -104,11 +105,11 @@ pub fn holes(holes: &Holes, width: Option<usize>) -> String {
 }
 
 /// The site that pins most of what was free.
-fn pinned_by(fit: &FailedFit) -> String {
+fn pinned_by(fit: &FailedFit, shared: usize) -> String {
     match &fit.pins[..] {
         [] => String::new(),
-        [pin] => pin.site.clone(),
-        [pin, rest @ ..] => format!("{} and {} more", pin.site, rest.len()),
+        [pin] => without(&pin.site, shared).to_owned(),
+        [pin, rest @ ..] => format!("{} and {} more", without(&pin.site, shared), rest.len()),
     }
 }
 
@@ -136,14 +137,17 @@ pub fn failed_fits(found: &FailedFits, width: Option<usize>) -> String {
         ("", Align::Left),
     ])
     .indent(2);
+    let names = |fit: &'_ FailedFit| fit.pins.first().map(|pin| pin.site.clone()).into_iter().chain([fit.site.clone()]);
+    let all: Vec<String> = found.worst.iter().flat_map(names).collect();
+    let shared = shared_directory(all.iter().map(String::as_str));
     for fit in &found.worst {
         table.row([
             count(fit.event.into()),
             bytes(fit.requested),
-            fit.site.clone(),
+            without(&fit.site, shared).to_owned(),
             bytes(fit.free),
             bytes(fit.largest_free),
-            pinned_by(fit),
+            pinned_by(fit, shared),
             if fit.is_oom { "OOM".to_owned() } else { String::new() },
         ]);
     }

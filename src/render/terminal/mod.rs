@@ -2,6 +2,7 @@
 
 mod fitting;
 mod info;
+mod names;
 mod pinning;
 mod report;
 mod segments;

@@ -1,5 +1,6 @@
 //! Who is in the way of free memory, and what would have to go.
 
+use super::names::{shared_directory, without};
 use super::number_of;
 use crate::analysis::freeing::{Freeing, Holders};
 use crate::analysis::lifetimes::Lifetimes;
@@ -21,10 +22,13 @@ pub fn pins(pinning: &Pinning, limit: usize, width: Option<usize>) -> String {
         ("", Align::Left),
     ])
     .indent(2);
-    for pin in pinning.pins.iter().take(limit) {
+    let shown = pinning.pins.iter().take(limit);
+    let shared = shared_directory(shown.clone().map(|pin| pin.site.as_str()));
+    for pin in shown.clone() {
+        let site = without(&pin.site, shared);
         let site = match &pin.function {
-            Some(function) => format!("{}  {function}", pin.site),
-            None => pin.site.clone(),
+            Some(function) => format!("{site}  {function}"),
+            None => site.to_owned(),
         };
         table.row([site, bytes(pin.own), count(pin.blocks), bytes(pin.pinned), places(pin)]);
     }
@@ -40,11 +44,11 @@ pub fn pins(pinning: &Pinning, limit: usize, width: Option<usize>) -> String {
         ]);
     }
     let mut out = table.render(width);
-    let classic = pinning.pins.iter().take(limit).find_map(|pin| Some((pin, pin.lifetimes.as_ref()?)));
-    if let Some((pin, lifetimes)) =
-        classic.filter(|(pin, lifetimes)| lifetimes.is_classic && 4 * pin.pinned >= pinning.pinned)
+    let first = shown.clone().find_map(|pin| Some((pin, pin.lifetimes.as_ref()?)));
+    if let Some((pin, lifetimes)) = first.filter(|(_, lifetimes)| lifetimes.is_classic)
+        && pin.pinned >= pinning.pinned / 4
     {
-        out += &classic_cause(pin, lifetimes);
+        out += &classic_cause(pin, lifetimes, shared);
     }
     out
 }
@@ -57,7 +61,7 @@ fn places(pin: &Pin) -> String {
 }
 
 /// The classic cause, with the figures that show it.
-fn classic_cause(pin: &Pin, lifetimes: &Lifetimes) -> String {
+fn classic_cause(pin: &Pin, lifetimes: &Lifetimes, shared: usize) -> String {
     let when = match (lifetimes.first_event, lifetimes.last_event) {
         (Some(first), Some(last)) if first < last => {
             format!("allocated one by one from event {} to {}", count(first.into()), count(last.into()))
@@ -68,7 +72,7 @@ fn classic_cause(pin: &Pin, lifetimes: &Lifetimes) -> String {
     format!(
         "  The classic cause: {} keeps small blocks (median {}), {when}, between larger\n  \
          ones that come and go (median {}, freed after {}; the small ones have lived for {}).\n",
-        printable(&pin.site),
+        printable(without(&pin.site, shared)),
         bytes(lifetimes.median_bytes),
         bytes(lifetimes.neighbours_median_bytes.unwrap_or(0)),
         number_of(lifetimes.neighbours_median_life.unwrap_or(0).into(), "event"),
@@ -85,8 +89,10 @@ pub fn freeing(freeing: &Freeing, width: Option<usize>) -> String {
     let mut table =
         Table::new([("", Align::Right), ("site", Align::Left), ("live", Align::Right), ("frees", Align::Right)])
             .indent(2);
+    let shared = shared_directory(freeing.steps.iter().flat_map(|step| &step.sites).map(String::as_str));
     for (at, step) in freeing.steps.iter().enumerate() {
-        table.row([format!("{}", at + 1), step.sites.join(" and "), bytes(step.own), bytes(step.freed)]);
+        let sites: Vec<&str> = step.sites.iter().map(|site| without(site, shared)).collect();
+        table.row([format!("{}", at + 1), sites.join(" and "), bytes(step.own), bytes(step.freed)]);
     }
     if !table.is_empty() {
         out += &table.render(width);
@@ -115,8 +121,9 @@ pub fn holders(held: &Holders, limit: usize, width: Option<usize>) -> String {
     }
     out += "; all of these must go before it can be given back:\n";
     let mut table = Table::new([("site", Align::Left), ("live", Align::Right), ("blocks", Align::Right)]).indent(2);
+    let shared = shared_directory(held.sites.iter().map(|site| site.site.as_str()));
     for site in held.sites.iter().take(limit) {
-        table.row([site.site.clone(), bytes(site.bytes), count(site.blocks)]);
+        table.row([without(&site.site, shared).to_owned(), bytes(site.bytes), count(site.blocks)]);
     }
     out += &table.render(width);
     out += &format!("  {}, the smallest first:\n", number_of(held.blocks as u64, "block"));
@@ -131,7 +138,12 @@ pub fn holders(held: &Holders, limit: usize, width: Option<usize>) -> String {
         let event =
             block.alloc_event.map_or_else(|| "before".to_owned(), |event| format!("event {}", count(event.into())));
         let pending = if block.pending { "  (pending)" } else { "" };
-        table.row([format!("{:#x}", block.address), bytes(block.bytes), event, format!("{}{pending}", block.site)]);
+        table.row([
+            format!("{:#x}", block.address),
+            bytes(block.bytes),
+            event,
+            format!("{}{pending}", without(&block.site, shared)),
+        ]);
     }
     out += &table.render(width);
     if held.sites.len() > limit {

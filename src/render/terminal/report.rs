@@ -146,7 +146,9 @@ fn failure(device: &DeviceReport) -> Option<String> {
         out +=
             "  The device had enough: a limit was hit (a memory fraction, or another allocator's cap), not the card.\n";
     }
-    if let (Some(free), Some(largest)) = (totals.free, totals.largest_free) {
+    if totals.free == Some(0) {
+        out += "  All of the reserved memory was in use.\n";
+    } else if let (Some(free), Some(largest)) = (totals.free, totals.largest_free) {
         let verb = if largest >= failure.rounded {
             "would hold it, but lies in another pool or stream"
         } else {

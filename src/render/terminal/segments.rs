@@ -1,6 +1,7 @@
 //! Where the free memory is: totals, pools, segments.
 
 use super::fitting::{failed_fits, fits, holes};
+use super::names::{shared_directory, without};
 use super::pinning::{freeing, holders, pins};
 use super::{known, moment_text, number_of};
 use crate::allocator::PoolKind;
@@ -130,7 +131,9 @@ fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usi
         ("", Align::Left),
     ])
     .indent(2);
-    for row in rows.iter().take(limit) {
+    let shown = rows.iter().take(limit);
+    let shared = shared_directory(shown.clone().filter_map(|row| row.sites.first()).map(String::as_str));
+    for row in shown {
         let optional = |figure: Option<u64>| figure.map_or_else(|| "–".to_owned(), bytes);
         let ranges = match row.ranges {
             1 => "expandable".to_owned(),
@@ -143,8 +146,8 @@ fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usi
         ];
         let held = match (row.sites.first(), row.site_count) {
             (None, _) => String::new(),
-            (Some(site), 1) => site.clone(),
-            (Some(site), n) => format!("{site} and {} more", n - 1),
+            (Some(site), 1) => without(site, shared).to_owned(),
+            (Some(site), n) => format!("{} and {} more", without(site, shared), n - 1),
         };
         table.row([
             format!("{:#x}", row.address),

@@ -1,6 +1,7 @@
 //! The ranking of sites.
 
 use super::moment_text;
+use super::names::{shared_directory, without};
 use crate::analysis::ranking::{Attribution, Ranking};
 use crate::render::table::{Align, Table};
 use crate::units::{bytes, count};
@@ -30,10 +31,13 @@ pub fn top(ranking: &Ranking, limit: usize, width: Option<usize>) -> String {
         ("requested", Align::Right),
     ])
     .indent(2);
-    for row in ranking.rows.iter().take(limit) {
+    let shown = ranking.rows.iter().take(limit);
+    let shared = shared_directory(shown.clone().map(|row| row.site.as_str()));
+    for row in shown {
+        let site = without(&row.site, shared);
         let site = match &row.function {
-            Some(function) => format!("{}  {function}", row.site),
-            None => row.site.clone(),
+            Some(function) => format!("{site}  {function}"),
+            None => site.to_owned(),
         };
         table.row([site, bytes(row.bytes), percent(row.share), count(row.blocks), bytes(row.requested)]);
     }
