@@ -7,6 +7,7 @@ pub mod fragmentation;
 pub mod freeing;
 pub mod holes;
 pub mod info;
+pub mod layout;
 pub mod lifetimes;
 pub mod pinning;
 pub mod pools;

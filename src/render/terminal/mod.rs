@@ -22,7 +22,7 @@ fn known(figure: Option<u64>) -> String {
 }
 
 /// `moment` in words: `at the OOM, event 1 803`.
-fn moment_text(moment: &Moment) -> String {
+pub(in crate::render) fn moment_text(moment: &Moment) -> String {
     let event = moment.event.map(|event| count(event.into()));
     match (moment.what, event) {
         ("oom", Some(event)) => format!("at the OOM, event {event}"),
