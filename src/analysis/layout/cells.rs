@@ -9,7 +9,7 @@ use crate::history::{State, StateRange};
 use crate::snapshot::PoolId;
 
 /// What a piece of a segment is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellState {
     /// Live block.
@@ -25,7 +25,7 @@ pub enum CellState {
 }
 
 /// A block, a hole, or several of them of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
     /// Bytes from the start of the row.
     pub offset: u64,
@@ -35,7 +35,7 @@ pub struct Cell {
     pub state: CellState,
     /// Number of the site of a live or pending block; that with most bytes when it stands for several.
     pub site: Option<u32>,
-    /// How many blocks or holes it stands for.
+    /// How many blocks or holes it stands for; 0 for what continues the cell before it.
     pub blocks: u64,
 }
 

@@ -4,7 +4,7 @@ mod cells;
 mod json;
 mod sites;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
@@ -27,8 +27,11 @@ const LARGEST_SITES: usize = 8;
 const MAX_GROUPS: usize = 24;
 /// A gap in expandable memory this many times the mapped bytes begins a new row.
 const MAX_GAP: u64 = 4;
-/// Rows of one pool's expandable memory.
+/// Reservations of one pool, stream and size class that are told apart.
 const MAX_RESERVATIONS: usize = 8;
+/// A reservation longer than this is broken into lines of about that many bytes, but not into too many.
+const LINE: u64 = 256 << 20;
+const MAX_LINES: u64 = 24;
 
 /// How much a map may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +95,7 @@ pub struct Group {
     pub rows: Vec<Row>,
 }
 
-/// One segment, one reservation, or the average of many segments.
+/// One segment, a line of a reservation, or many segments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Start address; of the first segment when there are several.
@@ -101,7 +104,8 @@ pub struct Row {
     pub total: u64,
     /// Bytes from its first to its last address: more than `total` where expandable memory is not mapped in between.
     pub span: u64,
-    /// How many segments it stands for. Ranges of one reservation are one.
+    /// How many segments it stands for: alike ones, or the average of different ones. A reservation is one, and may be
+    /// several rows.
     pub segments: u64,
     /// Free bytes, of one segment on average.
     pub free: u64,
@@ -189,28 +193,39 @@ impl Maker<'_, '_> {
         cells(self.state, range, &self.history.rules, |block| self.numbers.of_block[block])
     }
 
-    /// One row a segment for the `limit` with most stranded memory, in order of size; the others folded.
+    /// One row a segment, in order of size. Where that is more than `limit` rows, segments that look alike are one row,
+    /// and those with least stranded memory are folded.
     fn segments(&self, ranges: &[&StateRange], limit: usize) -> Vec<Row> {
-        let mut order: Vec<(u64, &StateRange)> =
-            ranges.iter().map(|&range| (self.parts(range).stranded, range)).collect();
-        if order.len() > limit {
-            order.sort_by_key(|(stranded, range)| (std::cmp::Reverse((*stranded, range.bytes)), range.addr));
+        if ranges.len() <= limit {
+            let mut order = ranges.to_vec();
+            order.sort_by_key(|range| (std::cmp::Reverse(range.bytes), range.addr));
+            return order.into_iter().map(|range| self.alike(&[range])).collect();
         }
+        let mut looks: HashMap<Vec<Cell>, Vec<&StateRange>> = HashMap::new();
+        for &range in ranges {
+            looks.entry(self.cells(range)).or_default().push(range);
+        }
+        let stranded = |alike: &[&StateRange]| self.parts(alike[0]).stranded * alike.len() as u64;
+        let mut order: Vec<(u64, Vec<&StateRange>)> =
+            looks.into_values().map(|alike| (stranded(&alike), alike)).collect();
+        order.sort_by_key(|(stranded, alike)| (std::cmp::Reverse((*stranded, alike[0].bytes)), alike[0].addr));
         let folded: Vec<&StateRange> =
-            order.split_off(limit.min(order.len())).into_iter().map(|(_, range)| range).collect();
-        order.sort_by_key(|(_, range)| (std::cmp::Reverse(range.bytes), range.addr));
-        let mut rows: Vec<Row> = order.iter().map(|(_, range)| self.single(range)).collect();
+            order.split_off(limit.min(order.len())).into_iter().flat_map(|look| look.1).collect();
+        order.sort_by_key(|(_, alike)| (std::cmp::Reverse(alike[0].bytes), alike[0].addr));
+        let mut rows: Vec<Row> = order.iter().map(|(_, alike)| self.alike(alike)).collect();
         rows.extend(self.folded(&folded));
         rows
     }
 
-    fn single(&self, range: &StateRange) -> Row {
+    /// The row of segments that look alike, of which there is at least one.
+    fn alike(&self, ranges: &[&StateRange]) -> Row {
+        let range = ranges[0];
         let parts = self.parts(range);
         Row {
             address: range.addr,
             total: range.bytes,
             span: range.bytes,
-            segments: 1,
+            segments: ranges.len() as u64,
             free: parts.free,
             stranded: parts.stranded,
             cells: reduced(self.cells(range), range.bytes, self.cells_per_row),
@@ -244,7 +259,6 @@ impl Maker<'_, '_> {
         let mapped: u64 = ranges.iter().map(|range| range.bytes).sum();
         let mut rows: Vec<Row> = Vec::new();
         for range in ranges {
-            let parts = self.parts(range);
             let gap = rows.last().map(|row| range.addr.saturating_sub(row.address.saturating_add(row.span)));
             if gap.is_none_or(|gap| gap > mapped.saturating_mul(MAX_GAP) && rows.len() < MAX_RESERVATIONS) {
                 rows.push(Row {
@@ -259,16 +273,44 @@ impl Maker<'_, '_> {
             }
             if let Some(row) = rows.last_mut() {
                 let base = range.addr - row.address;
-                row.total += range.bytes;
                 row.span = base + range.bytes;
-                row.free += parts.free;
-                row.stranded += parts.stranded;
                 row.cells.extend(self.cells(range).into_iter().map(|cell| Cell { offset: base + cell.offset, ..cell }));
             }
         }
-        for row in &mut rows {
-            row.cells = reduced(std::mem::take(&mut row.cells), row.span, self.cells_per_row);
-        }
-        rows
+        let granule = ranges.first().map_or(1, |range| self.history.rules.granule(range.range.kind));
+        let lines = rows.into_iter().flat_map(|row| wrapped(row, granule));
+        lines.map(|row| Row { cells: reduced(row.cells, row.span, self.cells_per_row), ..row }).collect()
     }
+}
+
+/// A long row as several: a reservation is one range of addresses, however much it holds.
+fn wrapped(row: Row, granule: u64) -> Vec<Row> {
+    let count = (row.span / LINE).clamp(1, MAX_LINES);
+    let line = row.span.div_ceil(count).div_ceil(granule.max(1)).saturating_mul(granule.max(1)).max(1);
+    let mut lines: Vec<Row> = (0..row.span.div_ceil(line))
+        .map(|number| Row {
+            address: row.address + number * line,
+            total: 0,
+            span: line.min(row.span - number * line),
+            segments: 1,
+            free: 0,
+            stranded: 0,
+            cells: Vec::new(),
+        })
+        .collect();
+    for cell in row.cells {
+        let (mut from, end) = (cell.offset, cell.offset + cell.size);
+        let mut blocks = cell.blocks;
+        while from < end {
+            let number = from / line;
+            let to = end.min((number + 1) * line);
+            let part = &mut lines[number as usize];
+            part.total += to - from;
+            part.free += if cell.state >= CellState::Stranded { to - from } else { 0 };
+            part.stranded += if cell.state == CellState::Stranded { to - from } else { 0 };
+            part.cells.push(Cell { offset: from - number * line, size: to - from, blocks, ..cell });
+            (from, blocks) = (to, 0);
+        }
+    }
+    lines
 }

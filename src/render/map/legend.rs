@@ -5,6 +5,7 @@ use super::paint::{Ink, Paints};
 use crate::analysis::layout::{Layout, SITES};
 use crate::render::draw::{self, AXIS, Area, Drawn, LABEL, Text};
 use crate::render::svg::{Svg, px, shorten_to};
+use crate::render::terminal::names::{shared_directory, without};
 use crate::units::{bytes, count};
 
 /// Height of a row in pixels.
@@ -30,9 +31,11 @@ impl Legend {
         match by {
             ColourBy::State => add(Ink::Live(0), "live", totals.allocated, "blocks that tensors own".to_owned()),
             ColourBy::Site => {
-                for (site, number) in layout.sites.iter().take(SITES).zip(0..) {
+                let shown = layout.sites.iter().take(SITES);
+                let shared = shared_directory(shown.clone().map(|site| site.site.as_str()));
+                for (site, number) in shown.zip(0..) {
                     let tooltip = format!("{}\npins {}", site.site, bytes(site.pinned));
-                    add(Ink::Live(number), &site.site, site.bytes, tooltip);
+                    add(Ink::Live(number), without(&site.site, shared), site.bytes, tooltip);
                 }
                 let rest = layout.sites.get(SITES..).unwrap_or_default();
                 let name = format!("{} other sites", count(rest.len() as u64));
@@ -55,6 +58,10 @@ impl Legend {
         );
         add(Ink::PoolIdle, "free in private pools", known(totals.pool_idle), "of no use to others".to_owned());
         let mut notes = vec!["one row a segment; the rows of a pool".to_owned(), "are on one scale".to_owned()];
+        if layout.groups.iter().any(|group| group.expandable && group.rows.len() > 1) {
+            notes.push("a long expandable range is several".to_owned());
+            notes.push("rows, each labelled with its start".to_owned());
+        }
         let folded: u64 = layout
             .groups
             .iter()
@@ -63,8 +70,8 @@ impl Legend {
             .map(|row| row.segments)
             .sum();
         if folded > 0 {
-            notes.push(format!("{} segments with little pinned", count(folded)));
-            notes.push("memory are averaged by size".to_owned());
+            notes.push(format!("{} segments are drawn together:", count(folded)));
+            notes.push("alike ones, or by size".to_owned());
         }
         Self { by, entries, notes }
     }

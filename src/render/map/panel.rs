@@ -182,7 +182,7 @@ fn row_tooltip(group: &Group, row: &Row) -> String {
     let what = match (row.segments, group.expandable) {
         (1, true) => "expandable memory",
         (1, false) => "segment",
-        _ => "segments, on average",
+        _ => "segments, the first of them",
     };
     format!(
         "{what} at {:#x}\n{} reserved, {} free, {} of it pinned",

@@ -2,7 +2,7 @@
 
 mod fitting;
 mod info;
-mod names;
+pub(in crate::render) mod names;
 mod pinning;
 mod report;
 mod segments;
