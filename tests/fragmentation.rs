@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::{files, is_pickle, read, shared_data, testdata};
 use oomscope::allocator::PoolKind;
@@ -26,6 +26,15 @@ fn each(path: &Path, mut look: impl FnMut(&History, &Sites)) {
     for device in &snapshot.devices {
         look(&History::new(&snapshot, device, &snapshot.settings.rules), &sites);
     }
+}
+
+/// The rig's files that `keep` accepts: the project's own and, where they are at hand, all others.
+fn rig(keep: impl Fn(&str) -> bool + Copy) -> Vec<PathBuf> {
+    let mut found = files(&testdata().join("rig"), |name| is_pickle(name) && keep(name));
+    if let Some(data) = shared_data() {
+        found.extend(files(&data.join("rig"), |name| is_pickle(name) && keep(name)));
+    }
+    found
 }
 
 fn case(name: &str) -> Snapshot {
@@ -85,8 +94,7 @@ fn expandable_granules() {
 
 #[test]
 fn decode_is_pinned_by_its_results() {
-    let Some(data) = shared_data() else { return };
-    each(&data.join("rig/2.6.0/decode_atoom.pickle"), |history, sites| {
+    each(&testdata().join("rig/2.6.0/decode_atoom.pickle"), |history, sites| {
         let moment = history.moment(At::Default).unwrap();
         let pinning = pinning(history, moment, sites);
         let pin = &pinning.pins[0];
@@ -116,9 +124,8 @@ fn releasable(history: &History, state: u32) -> Option<u64> {
 
 #[test]
 fn what_is_releasable_is_what_the_flush_of_an_oom_gave_back() {
-    let Some(data) = shared_data() else { return };
     let (mut ooms, mut flushes) = (0, 0);
-    for path in files(&data.join("rig"), is_pickle) {
+    for path in rig(|_| true) {
         each(&path, |history, _| {
             for oom in &history.ooms {
                 let call = history.malloc(oom.event);
@@ -132,14 +139,13 @@ fn what_is_releasable_is_what_the_flush_of_an_oom_gave_back() {
         });
     }
     println!("{ooms} OOMs, {flushes} flushes");
-    assert!(ooms > 40 && flushes > 10, "{ooms} {flushes}");
+    assert!(ooms > 9 && flushes > 3, "{ooms} {flushes}");
 }
 
 #[test]
 fn what_is_releasable_is_what_empty_cache_gave_back() {
-    let Some(data) = shared_data() else { return };
     let mut calls = 0;
-    for path in files(&data.join("rig"), |name| name.starts_with("emptycache") && is_pickle(name)) {
+    for path in rig(|name| name.starts_with("emptycache")) {
         each(&path, |history, _| {
             let events = &history.snapshot.events;
             let gives =
@@ -161,17 +167,19 @@ fn what_is_releasable_is_what_empty_cache_gave_back() {
         });
     }
     println!("{calls} calls");
-    assert!(calls >= 6, "{calls}");
+    assert!(calls >= 4, "{calls}");
 }
 
 #[test]
-fn stranded_at_the_end_of_frag_expandable_is_what_whole_granules_leave() {
-    let Some(data) = shared_data() else { return };
-    for path in files(&data.join("rig"), |name| name.starts_with("frag_expandable") && is_pickle(name)) {
+fn stranded_expandable_memory_is_what_whole_granules_leave() {
+    for path in rig(|name| name.ends_with("expandable.pickle") || name.ends_with("expandable.pickle.gz")) {
         each(&path, |history, sites| {
             let moment = history.moment(At::End).unwrap();
             let state = history.state(moment.state);
             let totals = totals(history, &state);
+            if !state.ranges.iter().all(|range| range.range.expandable) {
+                return;
+            }
             // By the byte: a granule is whole when no live block touches it.
             let mut whole = 0;
             for range in &state.ranges {
@@ -209,7 +217,7 @@ fn check_state(history: &History, sites: &Sites, state_number: u32, name: &str) 
     let sum =
         |part: fn(&oomscope::analysis::totals::Totals) -> u64| rows.iter().map(|row| part(&row.totals)).sum::<u64>();
     assert_eq!(sum(|totals| totals.reserved), all.reserved, "{name}");
-    if state.stray_blocks == 0 {
+    if state.is_sound {
         assert_eq!(sum(|totals| totals.active), all.active, "{name}");
     }
     if all.free.is_some() {
@@ -233,16 +241,11 @@ fn check_state(history: &History, sites: &Sites, state_number: u32, name: &str) 
 
 #[test]
 fn sums_agree_in_every_file() {
-    let Some(data) = shared_data() else { return };
-    let mut paths = Vec::new();
-    for folder in ["rig", "allocator", "metadata", "cases", "public", "cpp_writer", "leaks"] {
-        let keep = |name: &str| {
-            is_pickle(name)
-                && !name.starts_with("12_empty")
-                && !name.starts_with("12_tr")
-                && !name.starts_with("12_code")
-        };
-        paths.extend(files(&data.join(folder), keep));
+    let mut paths = files(&testdata(), is_pickle);
+    if let Some(data) = shared_data() {
+        for folder in ["rig", "allocator", "metadata", "cases", "public", "cpp_writer", "leaks"] {
+            paths.extend(files(&data.join(folder), is_pickle));
+        }
     }
     for path in &paths {
         let load = oomscope::snapshot::load(
@@ -259,7 +262,6 @@ fn sums_agree_in_every_file() {
             }
         });
     }
-    assert!(paths.len() > 200, "{}", paths.len());
 }
 
 /// For every recorded allocation that took no new memory: the block that the search finds is the one PyTorch took, or
@@ -297,9 +299,8 @@ fn compare_search(history: &History, name: &str, stride: u32) -> (u64, u64) {
 
 #[test]
 fn the_search_takes_the_block_that_pytorch_took() {
-    let Some(data) = shared_data() else { return };
     let (mut same, mut other) = (0, 0);
-    for path in files(&data.join("rig"), is_pickle) {
+    for path in rig(|_| true) {
         each(&path, |history, _| {
             // Up to torch 2.2 the settings are not in the file.
             if !history.health.complete || !history.snapshot.settings.recorded {
@@ -311,13 +312,12 @@ fn the_search_takes_the_block_that_pytorch_took() {
         });
     }
     println!("{same} at the same address, {other} at another of the same size");
-    assert!(same > 5_000 && other * 20 < same, "{same} {other}");
+    assert!(same > 1_000 && other * 20 < same, "{same} {other}");
 }
 
 #[test]
 fn failed_fits_of_decode() {
-    let Some(data) = shared_data() else { return };
-    each(&data.join("rig/2.6.0/decode_atoom.pickle"), |history, sites| {
+    each(&testdata().join("rig/2.6.0/decode_atoom.pickle"), |history, sites| {
         let found = failed_fits(history, sites).unwrap();
         assert!(found.count > 100 && found.ooms == 1 && found.worst.len() == 10);
         assert_eq!(found.over_time.iter().sum::<u32>() as u64, found.count);
@@ -336,8 +336,7 @@ fn failed_fits_of_decode() {
 
 #[test]
 fn the_request_of_an_oom_does_not_fit() {
-    let Some(data) = shared_data() else { return };
-    for path in files(&data.join("rig"), is_pickle) {
+    for path in rig(|_| true) {
         each(&path, |history, _| {
             for (number, oom) in (1..).zip(&history.ooms) {
                 let moment = history.moment(At::Oom(Some(number))).unwrap();

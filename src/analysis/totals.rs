@@ -94,7 +94,7 @@ fn sum<'s>(
     ranges: impl Iterator<Item = &'s StateRange>,
 ) -> Totals {
     let mut totals = Totals::default();
-    let (mut rounding, mut is_sound) = (0, history.device.consistent && state.stray_blocks == 0);
+    let (mut rounding, mut is_sound) = (0, history.device.consistent && state.is_sound);
     for block in blocks {
         if block.is_pending {
             totals.pending += block.bytes;

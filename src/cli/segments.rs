@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> Result<Status> {
         false => {
             let width = output::width();
             let texts = results.iter().map(|result| terminal::segments(result, args.sort.into(), args.limit, width));
-            texts.collect::<Vec<_>>().join("\n")
+            loaded.preface() + &texts.collect::<Vec<_>>().join("\n")
         }
     };
     output::print(&text)?;
