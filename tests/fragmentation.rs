@@ -15,7 +15,7 @@ use oomscope::analysis::segments::{Questions, segments};
 use oomscope::analysis::sites::{By, Sites};
 use oomscope::analysis::totals::totals;
 use oomscope::history::{At, History};
-use oomscope::snapshot::{Action, Snapshot};
+use oomscope::snapshot::{Action, PoolId, Snapshot};
 
 const MIB: u64 = 1 << 20;
 
@@ -177,7 +177,7 @@ fn stranded_expandable_memory_is_what_whole_granules_leave() {
             let moment = history.moment(At::End).unwrap();
             let state = history.state(moment.state);
             let totals = totals(history, &state);
-            if !state.ranges.iter().all(|range| range.range.expandable) {
+            if !state.ranges.iter().all(|range| range.range.expandable && range.range.pool == PoolId::DEFAULT) {
                 return;
             }
             // By the byte: a granule is whole when no live block touches it.

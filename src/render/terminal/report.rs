@@ -20,7 +20,7 @@ const SITES: usize = 6;
 /// Lines in the table of what pins free memory.
 const PINS: usize = 3;
 /// That table is left out when less than this part of the reserved memory is pinned.
-const PINNED_SHARE: u64 = 50;
+const PINNED_SHARE: u64 = 20;
 
 /// All of `report`; `name` is the file's.
 pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
