@@ -54,7 +54,7 @@ pub fn freeing(pinning: &Pinning, wanted: u64) -> Freeing {
         let group =
             groups.entry(&unit.sites).or_insert_with(|| Group { missing: unit.sites.clone(), ..Group::default() });
         group.bytes += unit.bytes;
-        if unit.is_granule { group.granules += 1 } else { group.segments += 1 }
+        if unit.granules > 0 { group.granules += unit.granules } else { group.segments += 1 }
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
     // The order decides between equals, and must not be that of a hash.

@@ -70,7 +70,7 @@ pub struct Pin {
     pub key: Site,
 }
 
-/// A segment or granule with at least one live block.
+/// A segment or granule with at least one live block, or a run of granules that a single block fills.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
     /// Start address.
@@ -79,8 +79,8 @@ pub struct Unit {
     pub bytes: u64,
     /// Free bytes in it.
     pub pinned: u64,
-    /// Whether it is a granule of expandable memory.
-    pub is_granule: bool,
+    /// Number of granules; 0 for a segment.
+    pub granules: u64,
     /// Event that mapped it.
     pub born: Option<u32>,
     /// The sites with a block in it, ascending: numbers for [`Pinning::site`].
@@ -162,7 +162,7 @@ pub fn pinning_of(
         unit.sites.sort_unstable();
         for &site in unit.sites.iter().filter(|_| unit.pinned > 0) {
             let row = &mut rows[order[site as usize]];
-            if unit.is_granule { row.granules += 1 } else { row.segments += 1 }
+            if unit.granules > 0 { row.granules += unit.granules } else { row.segments += 1 }
         }
     }
     let mut pins: Vec<Pin> = order.iter().map(|&row| rows[row].clone()).collect();
@@ -193,7 +193,11 @@ fn cut(
         let seen = units.last().map_or(range.addr, |unit| unit.addr.saturating_add(unit.bytes)).max(range.addr);
         let from = blocks[first].addr.max(seen);
         let addr = range.addr + (from - range.addr) / size * size;
-        let stop = addr.saturating_add(size).min(end);
+        let mut stop = addr.saturating_add(size).min(end);
+        if blocks[first].addr <= addr && blocks[first].end() > stop {
+            // Granules that one block fills are one unit: there may be any number of them.
+            stop = (addr + (blocks[first].end() - addr) / size * size).clamp(stop, end);
+        }
         if from >= end || stop <= addr {
             return;
         }
@@ -209,7 +213,8 @@ fn cut(
         let mut sites = numbers[first..here].to_vec();
         sites.sort_unstable();
         sites.dedup();
-        units.push(Unit { addr, bytes: stop - addr, pinned, is_granule: expandable, born: range.range.born, sites });
+        let granules = if expandable { (stop - addr).div_ceil(size) } else { 0 };
+        units.push(Unit { addr, bytes: stop - addr, pinned, granules, born: range.range.born, sites });
         first += blocks[first..here].partition_point(|block| block.end() <= stop);
     }
 }

@@ -52,22 +52,21 @@ pub(super) fn cells(
             cells.push(Cell { offset: from - range.addr, size: to - from, state, site, blocks: 1 });
         }
     };
+    let free = match (range.range.pool, range.range.expandable, range.blocks.is_empty()) {
+        (PoolId::DEFAULT, false, true) => CellState::Releasable,
+        (PoolId::DEFAULT, ..) => CellState::Stranded,
+        _ => CellState::PoolIdle,
+    };
+    let granule = rules.granule(range.range.kind).max(1);
     let hole = |add: &mut dyn FnMut(u64, u64, CellState, Option<u32>), from: u64, to: u64| {
-        if from >= to {
-        } else if range.range.pool != PoolId::DEFAULT {
-            add(from, to, CellState::PoolIdle, None);
-        } else if range.range.expandable {
-            let granule = rules.granule(range.range.kind).max(1);
-            let start = range.addr + (from - range.addr).div_ceil(granule).saturating_mul(granule);
-            let stop = range.addr + (to - range.addr) / granule * granule;
-            let (start, stop) = if start < stop { (start, stop) } else { (to, to) };
-            add(from, start, CellState::Stranded, None);
+        let start = range.addr.saturating_add((from - range.addr).div_ceil(granule).saturating_mul(granule));
+        let stop = range.addr + (to.max(from) - range.addr) / granule * granule;
+        if range.range.pool == PoolId::DEFAULT && range.range.expandable && start < stop {
+            add(from, start, free, None);
             add(start, stop, CellState::Releasable, None);
-            add(stop, to, CellState::Stranded, None);
-        } else if range.blocks.is_empty() {
-            add(from, to, CellState::Releasable, None);
+            add(stop, to, free, None);
         } else {
-            add(from, to, CellState::Stranded, None);
+            add(from, to, free, None);
         }
     };
     let end = range.addr.saturating_add(range.bytes);
@@ -137,34 +136,32 @@ fn push(cells: &mut Vec<Cell>, cell: Cell) {
     cells.push(cell);
 }
 
-/// What one column holds.
+/// What one column holds, by state.
 #[derive(Default)]
-struct Column {
-    first: Option<u64>,
-    /// By state: bytes, number of blocks, and bytes by site.
-    states: BTreeMap<CellState, (u64, u64, BTreeMap<Option<u32>, u64>)>,
+struct Column(BTreeMap<CellState, Sum>);
+
+#[derive(Default)]
+struct Sum {
+    size: u64,
+    blocks: u64,
+    of_site: BTreeMap<Option<u32>, u64>,
 }
 
 impl Column {
     fn add(&mut self, cell: &Cell, bytes: u64, blocks: u64) {
-        self.first.get_or_insert(cell.offset);
-        let (sum, count, sites) = self.states.entry(cell.state).or_default();
-        *sum += bytes;
-        *count += blocks;
-        *sites.entry(cell.site).or_default() += bytes;
+        let sum = self.0.entry(cell.state).or_default();
+        sum.size += bytes;
+        sum.blocks += blocks;
+        *sum.of_site.entry(cell.site).or_default() += bytes;
     }
 
     fn finish(&mut self, start: u64, out: &mut Vec<Cell>) {
         let mut offset = start.max(out.last().map_or(0, |last| last.offset + last.size));
-        for (state, (size, blocks, sites)) in std::mem::take(&mut self.states) {
-            let site = sites
-                .into_iter()
-                .max_by_key(|&(site, bytes)| (bytes, std::cmp::Reverse(site)))
-                .and_then(|(site, _)| site);
-            push(out, Cell { offset, size, state, site, blocks });
+        for (state, Sum { size, blocks, of_site }) in std::mem::take(&mut self.0) {
+            let most = of_site.into_iter().max_by_key(|&(site, bytes)| (bytes, std::cmp::Reverse(site)));
+            push(out, Cell { offset, size, state, site: most.and_then(|(site, _)| site), blocks });
             offset += size;
         }
-        self.first = None;
     }
 }
 

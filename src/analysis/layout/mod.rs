@@ -289,7 +289,7 @@ fn wrapped(row: Row, granule: u64) -> Vec<Row> {
     let line = row.span.div_ceil(count).div_ceil(granule.max(1)).saturating_mul(granule.max(1)).max(1);
     let mut lines: Vec<Row> = (0..row.span.div_ceil(line))
         .map(|number| Row {
-            address: row.address + number * line,
+            address: row.address.saturating_add(number * line),
             total: 0,
             span: line.min(row.span - number * line),
             segments: 1,

@@ -62,21 +62,21 @@ fn places(pin: &Pin) -> String {
 
 /// The classic cause, with the figures that show it.
 fn classic_cause(pin: &Pin, lifetimes: &Lifetimes, shared: usize) -> String {
+    let site = printable(without(&pin.site, shared));
     let when = match (lifetimes.first_event, lifetimes.last_event) {
         (Some(first), Some(last)) if first < last => {
-            format!("allocated one by one from event {} to {}", count(first.into()), count(last.into()))
+            format!("{site} allocated them from event {} to {}", count(first.into()), count(last.into()))
         }
-        (Some(first), _) => format!("allocated at event {}", count(first.into())),
-        _ => "there before the recording".to_owned(),
+        (Some(first), _) => format!("{site} allocated them at event {}", count(first.into())),
+        _ => format!("those of {site} were there before the recording"),
     };
     format!(
-        "  The classic cause: {} keeps small blocks (median {}), {when}, between larger\n  \
-         ones that come and go (median {}, freed after {}; the small ones have lived for {}).\n",
-        printable(without(&pin.site, shared)),
+        "  The classic cause: small blocks that live long (median {}, {}) among large ones that come\n  \
+         and go (median {}, {}); {when}.\n",
         bytes(lifetimes.median_bytes),
+        number_of(lifetimes.median_age.into(), "event"),
         bytes(lifetimes.neighbours_median_bytes.unwrap_or(0)),
         number_of(lifetimes.neighbours_median_life.unwrap_or(0).into(), "event"),
-        count(lifetimes.median_age.into()),
     )
 }
 
