@@ -4,7 +4,7 @@ use super::names::{shared_directory, without};
 use super::number_of;
 use super::segments::pool_text;
 use crate::analysis::failed_fits::{FailedFit, FailedFits};
-use crate::analysis::fit::{Basis, Fit, How};
+use crate::analysis::fit::{Basis, Fit, How, OomFit};
 use crate::analysis::holes::Holes;
 use crate::analysis::segments::Segments;
 use crate::render::sparkline::sparkline;
@@ -39,6 +39,40 @@ pub fn fits(result: &Segments, limit: usize, width: Option<usize>) -> String {
         };
     }
     out
+}
+
+/// The requests of the recorded failures, where they are not the ones shown already.
+pub fn oom_fits(result: &Segments, width: Option<usize>) -> String {
+    let at = result.fragmentation.at;
+    let others: Vec<&OomFit> =
+        result.oom_fits.iter().filter(|oom| at.what != "oom" || at.event != Some(oom.event)).collect();
+    if others.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        ("event", Align::Right),
+        ("request", Align::Right),
+        ("stream", Align::Left),
+        ("device had", Align::Right),
+        ("a hole was there in", Align::Left),
+    ])
+    .indent(2);
+    for oom in others {
+        let holes = oom.fit.iter().filter(|fit| fit.how == How::Hole);
+        let holes: Vec<String> =
+            holes.map(|fit| format!("{} of stream {}", pool_text(fit.kind, fit.pool.as_deref()), fit.stream)).collect();
+        table.row([
+            count(oom.event.into()),
+            oom.fit.first().map_or_else(String::new, |fit| bytes(fit.request)),
+            oom.stream.clone(),
+            match oom.room.basis {
+                Basis::AtMost => format!("< {}", bytes_short(oom.room.bytes + 1)),
+                _ => bytes(oom.room.bytes),
+            },
+            if holes.is_empty() { "no pool".to_owned() } else { holes.join(", ") },
+        ]);
+    }
+    table.render(width)
 }
 
 fn answer(fit: &Fit) -> String {

@@ -1,6 +1,6 @@
 //! Where the free memory is: totals, pools, segments.
 
-use super::fitting::{failed_fits, fits, holes};
+use super::fitting::{failed_fits, fits, holes, oom_fits};
 use super::names::{shared_directory, without};
 use super::pinning::{freeing, holders, pins};
 use super::{known, moment_text, number_of};
@@ -25,6 +25,7 @@ pub fn segments(result: &Segments, order: SegmentOrder, limit: usize, width: Opt
         result.freeing.as_ref().map_or_else(String::new, |freeing_| freeing(freeing_, width)),
     );
     section("WHAT FITS", fits(result, limit, width));
+    section("RECORDED OOMS", oom_fits(result, width));
     section("FREE BLOCKS BY SIZE", holes(&result.holes, width));
     section(
         "REQUESTS THAT FOUND MEMORY ONLY IN PIECES",
