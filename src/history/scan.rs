@@ -64,6 +64,11 @@ pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &Allocato
     if health.missing_frees > 0 && !actions.iter().any(is_free) {
         health.missing_actions.push("free");
     }
+    // Segments are released that were never taken, while no block is from before: it is their start that is missing.
+    let grows = |action: &Action| matches!(action, Action::SegmentAlloc | Action::SegmentMap);
+    if health.unmatched_frees == 0 && actions.contains(&Action::SegmentFree) && !actions.iter().any(grows) {
+        health.missing_actions.push(Action::SegmentAlloc.name());
+    }
     match_final_blocks(snapshot, device, rules, &mut lives, &mut open, &mut health);
     Scanned { lives, health }
 }

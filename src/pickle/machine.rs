@@ -115,12 +115,13 @@ impl<B: Builder> Machine<B> {
                 Err(Fault::Incomplete) => break,
                 Err(fault) => return Err(Self::error(fault, opcode, base + used as u64)),
             }
-            if self.result.is_some() {
+            if opcode == STOP {
                 self.offset = base + used as u64;
                 return Ok(Progress::Done(used));
             }
-            self.offset = base + used as u64;
         }
+        // The limits in proportion to the file lag behind by one piece at most.
+        self.offset = base + used as u64;
         Ok(Progress::NeedMore(used))
     }
 

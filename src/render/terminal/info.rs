@@ -55,7 +55,7 @@ pub fn info(name: &str, info: &Info, width: Option<usize>) -> String {
 fn settings(info: &Info) -> String {
     let settings = &info.settings;
     if !settings.recorded {
-        return "not in the file (torch 2.2 and older): defaults are assumed".to_owned();
+        return "not in the file: defaults are assumed".to_owned();
     }
     if settings.conf.is_empty() {
         return "default (no configuration string)".to_owned();
