@@ -4,9 +4,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::failures::{Failure, capacity, failure};
-use super::fragmentation::{Fragmentation, fragmentation};
 use super::info::{Info, info};
 use super::ranking::{Attribution, Ranking, live};
+use super::segments::{Questions, Segments, segments};
 use super::series::{Series, SeriesOptions, series};
 use super::sites::Sites;
 use crate::history::{At, History, Moment, MomentError};
@@ -30,8 +30,8 @@ pub struct DeviceReport {
     pub failure: Option<Failure>,
     /// Bytes that the process could have had, as far as it is known.
     pub capacity: Option<u64>,
-    /// The segments and the parts of the reserved memory.
-    pub fragmentation: Fragmentation,
+    /// The parts of the reserved memory, the segments, and who pins what is free.
+    pub segments: Segments,
     /// The lines that hold the memory.
     pub top: Ranking,
     /// Memory over time; `None` without history.
@@ -61,11 +61,12 @@ fn device(history: &History, sites: &Sites, at: At, known_capacity: Option<u64>)
     };
     let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
     let options = SeriesOptions { capacity: known_capacity, ..SeriesOptions::default() };
+    let questions = Questions { capacity: known_capacity, ..Questions::default() };
     Ok(DeviceReport {
         at: moment,
         failure: oom.map(|oom| failure(history, oom)),
         capacity: known_capacity.or_else(|| capacity(history)),
-        fragmentation: fragmentation(history, moment),
+        segments: segments(history, moment, sites, &questions),
         top: live(history, moment, sites, Attribution::Own),
         series: series(history, sites, &options),
     })
@@ -77,7 +78,7 @@ pub struct Document<'a> {
     /// As of `info`.
     pub info: &'a Info,
     /// As of `segments`.
-    pub segments: super::fragmentation::Document<'a>,
+    pub segments: super::segments::Document<'a>,
     /// As of `top`.
     pub top: super::ranking::Document<'a>,
 }

@@ -7,6 +7,7 @@ mod args;
 mod directory;
 mod info;
 mod input;
+mod map;
 mod output;
 mod progress;
 mod report;
@@ -61,6 +62,7 @@ Examples:
   oomscope report oom.pickle -o out             the same, with pictures and JSON in out/
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck
+  oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
 
 Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
@@ -71,6 +73,7 @@ enum Command {
     Info(info::Args),
     Top(top::Args),
     Segments(segments::Args),
+    Map(map::Args),
     Timeline(timeline::Args),
 }
 
@@ -82,6 +85,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Info(args) => info::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Segments(args) => segments::run(&args),
+        Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
     }
 }

@@ -10,7 +10,7 @@ use super::{Status, directory, input, output, timeline};
 use crate::analysis::report::{Document, report};
 use crate::analysis::series::Series;
 use crate::analysis::sites::{By, Sites};
-use crate::analysis::{fragmentation, ranking};
+use crate::analysis::{ranking, segments};
 use crate::history::At;
 use crate::render::terminal;
 
@@ -47,10 +47,10 @@ pub fn run(args: &Args) -> Result<Status> {
         report(&loaded.snapshot, &histories, &sites, at, args.input.capacity).with_context(|| loaded.path.clone())?;
     let document = Document {
         info: &result.info,
-        segments: fragmentation::Document {
+        segments: segments::Document {
             rules: &loaded.rules,
             at: result.devices.first().map(|device| device.at),
-            devices: result.devices.iter().map(|device| &device.fragmentation).collect(),
+            devices: result.devices.iter().map(|device| &device.segments).collect(),
         },
         top: ranking::Document::new(result.devices.iter().map(|device| &device.top)),
     };
