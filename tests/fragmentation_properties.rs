@@ -6,7 +6,10 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::read;
-use oomscope::allocator::{AllocatorRules, MIB, PoolKind};
+use oomscope::allocator::{
+    Action, AllocatorRules, BlockStatus, EventPolicy, GIB, InitialBlock, InitialSegment, MIB, MempoolId, PoolKind,
+    Simulator, SimulatorConfig, TieBreak,
+};
 use oomscope::analysis::freeing::freeing;
 use oomscope::analysis::layout::{CellState, LayoutOptions, layout};
 use oomscope::analysis::pinning::pinning;
@@ -54,9 +57,13 @@ struct Placed {
 }
 
 fn place(segments: &[Segment]) -> Vec<Placed> {
-    let mut base = 0x7000_0000_0000;
+    // Reservations of different pools lie apart: each is one range of addresses.
+    let mut bases: BTreeMap<Option<(bool, u64, bool)>, u64> = BTreeMap::new();
     let mut placed = Vec::new();
     for of in segments {
+        let reservation = of.expandable.then_some((of.private, of.stream, of.large));
+        let next_base = 0x7000_0000_0000 + bases.len() as u64 * (1 << 40);
+        let base = *bases.entry(reservation).or_insert(next_base);
         let unit = if of.large { 256 * 1024 } else { 512 * 50 };
         let (mut at, mut live, mut holes) = (base, Vec::new(), Vec::<(u64, u64)>::new());
         let mut hole = |at: u64, bytes: u64| match holes.last_mut() {
@@ -78,8 +85,9 @@ fn place(segments: &[Segment]) -> Vec<Placed> {
             at += rest;
         }
         placed.push(Placed { of: of.clone(), addr: base, bytes: at - base, live, holes });
-        base = (at + 40 * MIB).next_multiple_of(20 * MIB);
+        bases.insert(reservation, base + (at - base + 40 * MIB).next_multiple_of(20 * MIB));
     }
+    placed.sort_by_key(|segment| segment.addr);
     placed
 }
 
@@ -141,6 +149,46 @@ fn search(candidates: &[(u64, u64, bool, u64)], size: u64, rules: &AllocatorRule
         return None;
     }
     Some((bytes, addr))
+}
+
+/// The layout in a simulator of a device without further memory.
+fn simulate(placed: &[Placed], rules: &AllocatorRules) -> Simulator {
+    let segments: Vec<InitialSegment> = placed
+        .iter()
+        .map(|segment| {
+            let live = segment.live.iter().map(|&(address, size, site)| InitialBlock {
+                address,
+                size,
+                requested: size - 7,
+                status: if site % 4 == 3 { BlockStatus::ActivePendingFree } else { BlockStatus::ActiveAllocated },
+            });
+            let free = segment.holes.iter().map(|&(address, size)| InitialBlock {
+                address,
+                size,
+                requested: 0,
+                status: BlockStatus::Inactive,
+            });
+            let mut blocks: Vec<InitialBlock> = live.chain(free).collect();
+            blocks.sort_by_key(|block| block.address);
+            InitialSegment {
+                address: segment.addr,
+                size: segment.bytes,
+                stream: segment.of.stream * 4096,
+                kind: if segment.of.large { PoolKind::Large } else { PoolKind::Small },
+                pool: if segment.of.private { MempoolId(1, 0) } else { MempoolId::DEFAULT },
+                expandable: segment.of.expandable,
+                blocks,
+            }
+        })
+        .collect();
+    let reserved = segments.iter().map(|segment| segment.size).sum();
+    let mut config = SimulatorConfig::new(rules.clone(), 64 * GIB);
+    config.behaviour.tie_break = TieBreak::Address;
+    config.capacity = reserved;
+    let mut gpu = Simulator::new(config);
+    gpu.load(&segments, &[]).unwrap();
+    gpu.set_event_policy(EventPolicy::Manual);
+    gpu
 }
 
 type Key = (bool, u64, bool);
@@ -229,7 +277,9 @@ fn check(segments: &[Segment], requests: &[u64], rules: &AllocatorRules) -> Resu
     prop_assert_eq!(all.freed, default - partial);
     prop_assert!(freeing(&found, all.freed).enough);
 
-    // The search.
+    // The search, against the simulator's. It knows no reservations that end within a granule.
+    let can_load = placed.iter().all(|segment| !segment.of.expandable || segment.of.whole);
+    let simulator = can_load.then(|| simulate(&placed, rules));
     let sets = free_sets(&state);
     for (key, list) in candidates(&placed) {
         let kind = if key.2 { PoolKind::Large } else { PoolKind::Small };
@@ -254,6 +304,15 @@ fn check(segments: &[Segment], requests: &[u64], rules: &AllocatorRules) -> Resu
                     _ => remaining >= 512,
                 };
                 prop_assert_eq!(taken(size, block, kind, rules), if splits { size } else { block.hole.bytes });
+            }
+            if let Some(simulator) = &simulator {
+                let mut gpu = simulator.clone();
+                let pool = if key.0 { MempoolId(1, 0) } else { MempoolId::DEFAULT };
+                let served = gpu.malloc_in(pool, request, key.1 * 4096);
+                let from_hole = gpu.events().first().is_some_and(|event| event.action == Action::Alloc);
+                let simulated = served.ok().filter(|_| from_hole).map(|block| (block.addr, block.size));
+                let ours = got.map(|block| (block.hole.addr, taken(size, block, kind, rules)));
+                prop_assert_eq!(ours, simulated, "{} of the simulator", size);
             }
         }
         // No request of the class that is served is larger than the largest that is said to be.

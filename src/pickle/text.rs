@@ -11,18 +11,7 @@ pub(super) enum Integer {
 }
 
 /// Little-endian two's complement of any length (LONG1, LONG4); no bytes are 0.
-#[inline]
 pub(super) fn long(bytes: &[u8]) -> Integer {
-    if bytes.len() > 8 {
-        return longer(bytes);
-    }
-    // Addresses and times come this way: every trace entry has both.
-    let word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    let unused = 64 - 8 * bytes.len() as u32;
-    Integer::Signed((word << (unused % 64)) as i64 >> (unused % 64))
-}
-
-fn longer(bytes: &[u8]) -> Integer {
     let negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
     let fill = if negative { 0xff } else { 0 };
     let significant = bytes.len() - bytes.iter().rev().take_while(|&&b| b == fill).count();

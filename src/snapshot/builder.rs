@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::events::{Action, Events};
+use super::events::{Action, Event, Events};
 use super::ids::{FrameId, PoolId, StackId, StrId, StreamId};
 use super::intern::{Frame, Stacks, Strings, Table};
 use super::keys;
@@ -222,7 +222,8 @@ impl SnapshotBuilder {
                 self.frames.intern(frame)?
             }
             Shape::Event => {
-                let event = self.event(Default::default(), pairs)?;
+                let mut event = Event::default();
+                self.event(&mut event, pairs)?;
                 self.events.push(&event);
                 row_number(self.events.len() - 1, "trace entries")?
             }
@@ -261,7 +262,8 @@ impl SnapshotBuilder {
                 return Ok(DictSlot::Row(shape, self.frames.intern(frame)?));
             }
             Shape::Event => {
-                let event = self.event(self.events.get(at), pairs)?;
+                let mut event = self.events.get(at);
+                self.event(&mut event, pairs)?;
                 self.events.set(at, &event);
             }
             Shape::Block => self.blocks[at] = self.block(Some(self.blocks[at]), pairs)?,

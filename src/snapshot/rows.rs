@@ -132,7 +132,8 @@ impl SnapshotBuilder {
         })
     }
 
-    pub(super) fn event(&mut self, mut event: Event, pairs: &[Word]) -> Result<Event, BuildError> {
+    /// Filled in place: a copy of an event just written stalls the processor.
+    pub(super) fn event(&mut self, event: &mut Event, pairs: &[Word]) -> Result<(), BuildError> {
         for (key, value) in fields(pairs) {
             match key.0 {
                 keys::ACTION => event.action = self.action_of(value),
@@ -173,7 +174,7 @@ impl SnapshotBuilder {
                 _ => self.unknown_key(Shape::Event, key),
             }
         }
-        Ok(event)
+        Ok(())
     }
 
     /// The action of a trace entry; the ids of actions seen before are remembered.

@@ -29,7 +29,7 @@ const MAX_GROUPS: usize = 24;
 const MAX_GAP: u64 = 4;
 /// Reservations of one pool, stream and size class that are told apart.
 const MAX_RESERVATIONS: usize = 8;
-/// A reservation longer than this is broken into lines of about that many bytes, but not into too many.
+/// Reservations are broken into lines of about this many bytes, but those of one pool not into too many.
 const LINE: u64 = 256 << 20;
 const MAX_LINES: u64 = 24;
 
@@ -136,7 +136,9 @@ pub fn layout(history: &History, moment: Moment, sites: &Sites, options: &Layout
     let segments: usize =
         groups.iter().filter(|((_, expandable), _)| !expandable).map(|(_, ranges)| ranges.len()).sum();
     let own_rows = options.rows.max(1);
-    let cells_per_row = (options.cells / segments.clamp(1, own_rows)).clamp(60, 900);
+    let reservations = groups.iter().filter(|((_, expandable), _)| *expandable).count();
+    let rows = segments.min(own_rows) + reservations * MAX_LINES as usize;
+    let cells_per_row = (options.cells / rows.max(1)).clamp(60, 900);
     let maker = Maker { history, state: &state, numbers: &numbers, cells_per_row };
     let mut made: Vec<Group> = Vec::new();
     for ((key, expandable), ranges) in &groups {
@@ -278,14 +280,15 @@ impl Maker<'_, '_> {
             }
         }
         let granule = ranges.first().map_or(1, |range| self.history.rules.granule(range.range.kind));
-        let lines = rows.into_iter().flat_map(|row| wrapped(row, granule));
+        let most = (MAX_LINES / rows.len().max(1) as u64).max(1);
+        let lines = rows.into_iter().flat_map(|row| wrapped(row, granule, most));
         lines.map(|row| Row { cells: reduced(row.cells, row.span, self.cells_per_row), ..row }).collect()
     }
 }
 
-/// A long row as several: a reservation is one range of addresses, however much it holds.
-fn wrapped(row: Row, granule: u64) -> Vec<Row> {
-    let count = (row.span / LINE).clamp(1, MAX_LINES);
+/// A long row as several, at most `most`: a reservation is one range of addresses, however much it holds.
+fn wrapped(row: Row, granule: u64, most: u64) -> Vec<Row> {
+    let count = (row.span / LINE).clamp(1, most);
     let line = row.span.div_ceil(count).div_ceil(granule.max(1)).saturating_mul(granule.max(1)).max(1);
     let mut lines: Vec<Row> = (0..row.span.div_ceil(line))
         .map(|number| Row {
