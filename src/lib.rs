@@ -3,6 +3,7 @@
 pub mod allocator;
 pub mod analysis;
 pub mod history;
+pub mod oom;
 pub mod pickle;
 pub mod render;
 pub mod snapshot;
