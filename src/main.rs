@@ -1,23 +1,23 @@
-use oomscope::snapshot::{LoadOptions, Source, load};
-fn main() {
-    for arg in std::env::args_os().skip(1) {
-        let source = Source::from_arg(std::path::Path::new(&arg));
-        let t = std::time::Instant::now();
-        match load(&source, &LoadOptions::default()) {
-            Ok(s) => println!(
-                "{:?} {} devices={} segments={} blocks={} events={} strings stacks={} frames={} warnings={:?} {:?}",
-                arg,
-                s.format.torch(),
-                s.devices.len(),
-                s.segments.len(),
-                s.blocks.len(),
-                s.events.len(),
-                s.stacks.len(),
-                s.frames.len(),
-                s.warnings,
-                t.elapsed()
-            ),
-            Err(e) => println!("{arg:?} ERROR {e}"),
+//! The `oomscope` command.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use oomscope::cli;
+
+fn main() -> ExitCode {
+    match cli::run(std::env::args_os()) {
+        Ok(status) => status.into(),
+        // Whoever reads the output has seen enough (`| head`).
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "oomscope: {error:#}");
+            ExitCode::from(2)
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io_errors.map(io::Error::kind).any(|kind| kind == io::ErrorKind::BrokenPipe)
 }

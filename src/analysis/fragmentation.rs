@@ -183,3 +183,14 @@ impl HighMarks {
         Self { of_range }
     }
 }
+
+/// The JSON of the segments of several devices; `at` is the first one's.
+#[derive(Serialize)]
+pub struct Document<'a> {
+    /// The rules by which the figures were made.
+    pub rules: &'a AllocatorRules,
+    /// The moment on the first device.
+    pub at: Option<Moment>,
+    /// One entry a device.
+    pub devices: Vec<&'a Fragmentation>,
+}

@@ -4,6 +4,7 @@ pub mod failures;
 pub mod fragmentation;
 pub mod info;
 pub mod ranking;
+pub mod report;
 pub mod series;
 pub mod sites;
 pub mod totals;

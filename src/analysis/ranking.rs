@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::sites::{By, Site, Sites};
 use crate::history::{History, LifeId, Moment};
-use crate::snapshot::StackId;
 
 /// How the bytes of a stack are attributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -84,20 +83,15 @@ impl std::ops::AddAssign for Tally {
 /// Lives in one parallel piece of work.
 const CHUNK: usize = 1 << 16;
 
-/// Live memory by stack in `state`: one entry a stack id, then one for blocks without a stack, then one for blocks
-/// from before the recording whose stack the file does not have.
-fn by_stack(history: &History, state: u32) -> Vec<Tally> {
+/// Live memory in `state` by the slots of `sites`.
+fn by_slot(history: &History, sites: &Sites, state: u32) -> Vec<Tally> {
     let lives = &history.lives;
-    let stacks = history.snapshot.stacks.len();
+    let slots = sites.slots();
     let tally = |chunk: std::ops::Range<LifeId>| {
-        let mut tallies = vec![Tally::default(); stacks + 2];
+        let mut tallies = vec![Tally::default(); slots];
         for life in chunk.filter(|&life| lives.is_alive(life, state)) {
-            let slot = match lives.stack(life) {
-                StackId::NONE if lives.alloc_event(life).is_none() => stacks + 1,
-                StackId::NONE => stacks,
-                stack => stack.index(),
-            };
-            tallies[slot] += Tally { bytes: lives.bytes(life), requested: lives.requested(life), blocks: 1 };
+            tallies[sites.slot(history, life)] +=
+                Tally { bytes: lives.bytes(life), requested: lives.requested(life), blocks: 1 };
         }
         tallies
     };
@@ -105,7 +99,7 @@ fn by_stack(history: &History, state: u32) -> Vec<Tally> {
     let chunks: Vec<_> = (ids.start..ids.end).step_by(CHUNK).map(|at| at..ids.end.min(at + CHUNK as u32)).collect();
     // Sums do not depend on the order in which the pieces are done.
     chunks.into_par_iter().map(tally).reduce(
-        || vec![Tally::default(); stacks + 2],
+        || vec![Tally::default(); slots],
         |mut left, right| {
             for (left, right) in left.iter_mut().zip(right) {
                 *left += right;
@@ -133,21 +127,13 @@ fn by_stack(history: &History, state: u32) -> Vec<Tally> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn live(history: &History, moment: Moment, sites: &Sites, attribution: Attribution) -> Ranking {
-    let tallies = by_stack(history, moment.state);
+    let tallies = by_slot(history, sites, moment.state);
     let total: u64 = tallies.iter().map(|tally| tally.bytes).sum();
     let mut groups: std::collections::BTreeMap<Site, Tally> = Default::default();
-    let stacks = history.snapshot.stacks.len();
     for (slot, tally) in tallies.into_iter().enumerate().filter(|(_, tally)| tally.blocks > 0) {
-        let found = match slot {
-            slot if slot == stacks => vec![Site::NoStack],
-            slot if slot > stacks => vec![Site::Before],
-            slot => {
-                let stack = StackId(slot as u32);
-                match attribution {
-                    Attribution::Own => vec![sites.site(stack)],
-                    Attribution::Inclusive => sites.sites_on(stack),
-                }
-            }
+        let found = match attribution {
+            Attribution::Own => vec![sites.of_slot(slot)],
+            Attribution::Inclusive => sites.on_slot(slot),
         };
         for site in found {
             *groups.entry(site).or_default() += tally;
@@ -184,4 +170,22 @@ pub fn live(history: &History, moment: Moment, sites: &Sites, attribution: Attri
 /// Whether `by` and `attribution` go together.
 pub fn is_sensible(by: By, attribution: Attribution) -> bool {
     by != By::Stack || attribution == Attribution::Own
+}
+
+/// The JSON of the rankings of several devices: the first one's at the top level, and all of them in `devices`.
+#[derive(Serialize)]
+pub struct Document<'a> {
+    /// The first device.
+    #[serde(flatten)]
+    pub first: Option<&'a Ranking>,
+    /// One entry a device.
+    pub devices: Vec<&'a Ranking>,
+}
+
+impl<'a> Document<'a> {
+    /// `rankings` as one document.
+    pub fn new(rankings: impl IntoIterator<Item = &'a Ranking>) -> Self {
+        let devices: Vec<&Ranking> = rankings.into_iter().collect();
+        Self { first: devices.first().copied(), devices }
+    }
 }

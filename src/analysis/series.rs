@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::failures;
 use super::sites::{Site, Sites};
 use crate::history::{History, Lives};
-use crate::snapshot::{Action, StackId};
+use crate::snapshot::Action;
 use crate::units;
 
 /// Name of the band that sums all sites without one of their own.
@@ -110,7 +110,7 @@ pub fn series(history: &History, sites: &Sites, options: &SeriesOptions) -> Opti
     let unit = if history.time_span().is_some() { options.unit } else { Unit::Event };
     let columns = Columns::new(history, unit, options.columns.max(1));
     let samples = columns.samples(history);
-    let order = SiteOrder::new(history, sites);
+    let order = SiteOrder::new(sites);
     let biggest = order.biggest(history, options.bands);
     let values = order.values(history, &biggest, &samples.states);
     let mut bands: Vec<Band> = biggest
@@ -235,36 +235,31 @@ fn active_change(lives: &Lives, event: u32) -> Option<(u32, i64)> {
 }
 
 /// A dense number for each site.
-struct SiteOrder {
+struct SiteOrder<'s, 'a> {
+    by_slot: &'s Sites<'a>,
     sites: Vec<Site>,
-    /// By stack; then the number for no stack, and the one for blocks from before the recording.
-    of_stack: Vec<u32>,
+    /// By slot.
+    numbers: Vec<u32>,
 }
 
-impl SiteOrder {
-    fn new(history: &History, sites: &Sites) -> Self {
-        let mut numbers = std::collections::HashMap::new();
+impl<'s, 'a> SiteOrder<'s, 'a> {
+    fn new(sites: &'s Sites<'a>) -> Self {
+        let mut known = std::collections::HashMap::new();
         let mut found = Vec::new();
-        let stacks = history.snapshot.stacks.len() as u32;
-        let all = (0..stacks).map(|stack| sites.site(StackId(stack))).chain([Site::NoStack, Site::Before]);
-        let of_stack = all
-            .map(|site| {
-                *numbers.entry(site).or_insert_with(|| {
+        let numbers = (0..sites.slots())
+            .map(|slot| {
+                let site = sites.of_slot(slot);
+                *known.entry(site).or_insert_with(|| {
                     found.push(site);
                     found.len() as u32 - 1
                 })
             })
             .collect();
-        Self { sites: found, of_stack }
+        Self { by_slot: sites, sites: found, numbers }
     }
 
-    fn of_life(&self, lives: &Lives, life: u32) -> usize {
-        let slot = match lives.stack(life) {
-            StackId::NONE if lives.alloc_event(life).is_none() => self.of_stack.len() - 1,
-            StackId::NONE => self.of_stack.len() - 2,
-            stack => stack.index(),
-        };
-        self.of_stack[slot] as usize
+    fn of_life(&self, history: &History, life: u32) -> usize {
+        self.numbers[self.by_slot.slot(history, life)] as usize
     }
 
     /// Bytes of each site in state 0.
@@ -272,7 +267,7 @@ impl SiteOrder {
         let lives = &history.lives;
         let mut bytes = vec![0; self.sites.len()];
         for life in lives.ids().filter(|&life| lives.is_alive(life, 0)) {
-            bytes[self.of_life(lives, life)] += lives.bytes(life) as i64;
+            bytes[self.of_life(history, life)] += lives.bytes(life) as i64;
         }
         bytes
     }
@@ -284,7 +279,7 @@ impl SiteOrder {
         let mut highest = now.clone();
         for event in 0..history.events() {
             if let Some((life, sign)) = active_change(lives, event) {
-                let site = self.of_life(lives, life);
+                let site = self.of_life(history, life);
                 now[site] += sign * lives.bytes(life) as i64;
                 highest[site] = highest[site].max(now[site]);
             }
@@ -311,7 +306,7 @@ impl SiteOrder {
         for &state in states {
             while event < state {
                 if let Some((life, sign)) = active_change(lives, event) {
-                    now[band_of[self.of_life(lives, life)]] += sign * lives.bytes(life) as i64;
+                    now[band_of[self.of_life(history, life)]] += sign * lives.bytes(life) as i64;
                 }
                 event += 1;
             }

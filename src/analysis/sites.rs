@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use crate::history::{History, LifeId};
 use crate::snapshot::{Frame, FrameId, Snapshot, StackId};
 
 /// What memory is grouped by.
@@ -33,12 +34,15 @@ impl By {
     }
 }
 
-/// Shown where a block has no stack.
+/// Shown where no stacks were recorded.
 pub const NO_STACK: &str = "(no stack)";
-/// Shown for blocks that the trace frees, but whose allocation it does not have.
+/// Shown for blocks that were there before the trace began and whose stack the file does not have.
 pub const BEFORE: &str = "(before the recording)";
-/// Shown for blocks of the backward pass, which runs in a thread without Python frames.
+/// Shown for blocks allocated in a thread without Python frames while others have them: that of the backward pass.
 pub const BACKWARD: &str = "(autograd backward, no Python stack)";
+
+/// What stands for each block without frames, in the order of its slot behind the stacks.
+const WITHOUT_FRAMES: [Site; 3] = [Site::NoStack, Site::Before, Site::Backward];
 
 /// A site's place in the order of attribution; equal ones are one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +66,8 @@ pub struct Sites<'a> {
     /// The frame that stands for each frame's group.
     by: By,
     representatives: Vec<FrameId>,
+    /// Whether any stack has a Python frame.
+    has_python: bool,
 }
 
 /// Whose code a frame is.
@@ -84,9 +90,44 @@ enum Owner {
 impl<'a> Sites<'a> {
     /// Classifies every frame of `snapshot`, to be grouped `by`.
     pub fn new(snapshot: &'a Snapshot, by: By) -> Self {
-        let owners = snapshot.frames.iter().map(|frame| owner(snapshot, frame)).collect();
+        let owners: Vec<Owner> = snapshot.frames.iter().map(|frame| owner(snapshot, frame)).collect();
         let representatives = representatives(snapshot, by);
-        Self { snapshot, owners, by, representatives }
+        let has_python = owners.iter().any(|owner| matches!(owner, Owner::User | Owner::Package));
+        Self { snapshot, owners, by, representatives, has_python }
+    }
+
+    /// Number of slots that [`Sites::slot`] gives.
+    pub fn slots(&self) -> usize {
+        self.snapshot.stacks.len() + WITHOUT_FRAMES.len()
+    }
+
+    /// A dense number for what `life` is attributed to: its stack, or why it has none.
+    pub fn slot(&self, history: &History, life: LifeId) -> usize {
+        let stack = history.lives.stack(life);
+        if stack.has_frames() {
+            return stack.index();
+        }
+        let is_traced = history.lives.alloc_event(life).is_some();
+        let site = match (is_traced, stack) {
+            (false, _) if history.health.recorded => Site::Before,
+            (true, StackId::EMPTY) if self.has_python => Site::Backward,
+            _ => Site::NoStack,
+        };
+        let at = WITHOUT_FRAMES.iter().position(|&other| other == site).unwrap_or(0);
+        self.snapshot.stacks.len() + at
+    }
+
+    /// The site of what `slot` stands for.
+    pub fn of_slot(&self, slot: usize) -> Site {
+        match slot.checked_sub(self.snapshot.stacks.len()) {
+            Some(at) => WITHOUT_FRAMES[at.min(WITHOUT_FRAMES.len() - 1)],
+            None => self.site(StackId(slot as u32)),
+        }
+    }
+
+    /// The site that `life` is attributed to.
+    pub fn of_life(&self, history: &History, life: LifeId) -> Site {
+        self.of_slot(self.slot(history, life))
     }
 
     /// How sites are grouped.
@@ -95,11 +136,8 @@ impl<'a> Sites<'a> {
     }
 
     /// The site of `stack`: the innermost frame of the user; where there is none, of a package, then of any other
-    /// Python code, then of C++ code that is not torch's.
+    /// Python code, then of C++ code that is neither torch's nor the system's.
     pub fn site(&self, stack: StackId) -> Site {
-        if stack == StackId::NONE {
-            return Site::NoStack;
-        }
         let frames = self.snapshot.stacks.get(stack);
         if frames.is_empty() {
             return Site::NoStack;
@@ -111,22 +149,22 @@ impl<'a> Sites<'a> {
         let found = first(Owner::User).or_else(|| first(Owner::Package)).or_else(|| first(Owner::Library));
         match found {
             Some(frame) => Site::Frame(self.representatives[frame.index()]),
-            None if first(Owner::Autograd).is_some() => Site::Backward,
-            None => {
-                let frame = first(Owner::Native).unwrap_or(frames[0]);
-                Site::Frame(self.representatives[frame.index()])
-            }
+            None => match first(Owner::Native) {
+                Some(frame) => Site::Frame(self.representatives[frame.index()]),
+                None if first(Owner::Autograd).is_some() => Site::Backward,
+                None => Site::Frame(self.representatives[frames[0].index()]),
+            },
         }
     }
 
-    /// Every distinct site on `stack`: what memory is counted under when it is counted inclusively.
-    pub fn sites_on(&self, stack: StackId) -> Vec<Site> {
-        let frames = self.snapshot.stacks.get(stack);
-        if frames.is_empty() || self.by == By::Stack {
-            return vec![self.site(stack)];
+    /// Every distinct site on what `slot` stands for: what memory is counted under when it is counted inclusively.
+    pub fn on_slot(&self, slot: usize) -> Vec<Site> {
+        let stack = StackId(slot as u32);
+        if slot >= self.snapshot.stacks.len() || self.by == By::Stack {
+            return vec![self.of_slot(slot)];
         }
+        let frames = self.snapshot.stacks.get(stack).iter();
         let mut sites: Vec<Site> = frames
-            .iter()
             .filter(|frame| matches!(self.owners[frame.index()], Owner::User | Owner::Package))
             .map(|frame| Site::Frame(self.representatives[frame.index()]))
             .collect();
@@ -178,6 +216,7 @@ impl<'a> Sites<'a> {
     fn line_of(&self, frame: FrameId) -> String {
         let Frame { name, filename, line } = self.snapshot.frame(frame);
         match self.snapshot.text(filename) {
+            _ if line == 0 && !self.snapshot.text(name).is_empty() => self.snapshot.text(name).to_owned(),
             "" | "??" => self.snapshot.text(name).to_owned(),
             filename => format!("{filename}:{line}"),
         }
@@ -230,27 +269,66 @@ fn owner(snapshot: &Snapshot, frame: &Frame) -> Owner {
             None => Owner::User,
         };
     }
-    if name.contains("torch::autograd::") {
+    if ENGINE.iter().any(|part| name.contains(part)) {
         return Owner::Autograd;
     }
-    let is_library = ["torch::", "at::", "c10::", "std::", "__gnu_cxx::", "pybind11::", "_Py", "Py", "cuda"]
-        .iter()
-        .any(|prefix| name.trim_start_matches("void ").starts_with(prefix))
-        || ["/torch/", "/aten/", "/c10/", "libtorch", "libc10", "libpython", "libc.so", "Python/", "Objects/"]
-            .iter()
-            .any(|part| filename.contains(part))
-        || matches!(
-            name,
-            "??" | ""
-                | "_start"
-                | "__libc_start_main"
-                | "__libc_start_call_main"
-                | "clone"
-                | "start_thread"
-                | "main_thread"
-        );
+    let named = name.trim_start_matches("void ");
+    let is_library = LIBRARY_NAMES.iter().any(|prefix| named.starts_with(prefix))
+        || LIBRARY_PATHS.iter().any(|part| filename.contains(part))
+        || RUNTIME_NAMES.contains(&name)
+        || (matches!(filename, "" | "??") && matches!(name, "" | "??"));
     if is_library { Owner::NativeLibrary } else { Owner::Native }
 }
+
+/// Parts of names that only the backward pass has on its stack: forward operators are in `torch::autograd` too.
+const ENGINE: [&str; 2] = ["torch::autograd::Engine::", "torch::autograd::Node::operator()"];
+
+/// How C++ names of torch, of the C++ library and of the Python interpreter start.
+const LIBRARY_NAMES: [&str; 13] = [
+    "torch::",
+    "at::",
+    "c10::",
+    "caffe2::",
+    "std::",
+    "__gnu_cxx::",
+    "pybind11::",
+    "_Py",
+    "Py",
+    "cuda",
+    "cublas",
+    "nccl",
+    "THP",
+];
+
+/// Parts of the paths of their sources and binaries.
+const LIBRARY_PATHS: [&str; 14] = [
+    "/torch/",
+    "/aten/",
+    "/c10/",
+    "libtorch",
+    "libc10",
+    "libpython",
+    "libstdc++",
+    "libc.so",
+    "libpthread",
+    "ld-linux",
+    "/lib/x86_64-linux-gnu/",
+    "/bin/python",
+    "Python/",
+    "Objects/",
+];
+
+/// Functions that start programs and threads.
+const RUNTIME_NAMES: [&str; 8] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "clone",
+    "clone3",
+    "start_thread",
+    "execute_native_thread_routine",
+];
 
 /// Python source, a notebook cell, or text that was executed.
 fn is_python(filename: &str) -> bool {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Health, Lives, Ranges};
 use crate::snapshot::{Action, Device, Snapshot};
+use crate::units::bytes;
 
 /// PyTorch's counters of the same names, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -94,19 +95,19 @@ pub(super) fn peaks(
         match events.action[row] {
             Action::Alloc => {
                 let Some(life) = lives.of_event(event) else { continue };
-                let bytes = lives.bytes(life) as i64;
+                let size = lives.bytes(life) as i64;
                 requested.add(lives.requested(life) as i64, event);
-                allocated.add(bytes, event);
-                active.add(bytes, event);
+                allocated.add(size, event);
+                active.add(size, event);
             }
             Action::FreeRequested | Action::FreeCompleted | Action::Free => {
                 let Some(life) = lives.of_event(event) else { continue };
-                let bytes = lives.bytes(life) as i64;
+                let size = lives.bytes(life) as i64;
                 if lives.freed_at(life) == state {
-                    allocated.add(-bytes, event);
+                    allocated.add(-size, event);
                 }
                 if lives.done_at(life) == state {
-                    active.add(-bytes, event);
+                    active.add(-size, event);
                     requested.add(-(lives.requested(life) as i64), event);
                 }
             }
@@ -115,9 +116,9 @@ pub(super) fn peaks(
             _ => {}
         }
         while let Some((_, life)) = unrecorded.next_if(|(at, _)| *at <= state) {
-            let bytes = lives.bytes(*life) as i64;
-            allocated.add(-bytes, event);
-            active.add(-bytes, event);
+            let size = lives.bytes(*life) as i64;
+            allocated.add(-size, event);
+            active.add(-size, event);
             requested.add(-(lives.requested(*life) as i64), event);
         }
         if is_sound && let Some(what) = contradiction(requested.now, allocated.now, active.now, reserved.now) {
@@ -150,7 +151,7 @@ fn contradiction(requested: i64, allocated: i64, active: i64, reserved: i64) -> 
     } else if allocated > active {
         Some("more is allocated than active".to_owned())
     } else if active > reserved {
-        Some(format!("live blocks need {active} B, but only {reserved} B are mapped"))
+        Some(format!("live blocks need {} but only {} is mapped", bytes(active as u64), bytes(reserved as u64)))
     } else {
         None
     }

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Lives, Ranges};
 use crate::snapshot::{Action, Device, Snapshot};
+use crate::units::bytes;
 
 /// What a device's trace lacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -33,6 +34,11 @@ pub struct Health {
     /// Blocks whose occupied bytes do not follow from the rules.
     #[serde(skip)]
     pub odd_sizes: u64,
+    /// Segments asked of the device although a free block would have served.
+    #[serde(skip)]
+    pub needless_segments: u64,
+    /// A setting that the file does not record, but that the trace shows.
+    pub inferred_setting: Option<String>,
     /// Bytes mapped before the first event.
     #[serde(skip)]
     pub mapped_before: u64,
@@ -97,9 +103,9 @@ impl Health {
                 false => "recording began late, or the ring buffer overwrote older events",
             };
             reasons.push(format!(
-                "{} blocks and {} B of segments were there before the first event ({why}); an earlier peak would be lost",
+                "{} blocks in {} of segments were there before the first event ({why}); an earlier peak would be lost",
                 seeded,
-                ranges.reserved_at_start()
+                bytes(ranges.reserved_at_start())
             ));
         }
         if !self.missing_actions.is_empty() {
@@ -110,7 +116,7 @@ impl Health {
         }
         if self.vanished_blocks > 0 {
             reasons.push(format!(
-                "{} blocks are live in the trace, but not in the segments, which are newer",
+                "{} blocks are live in the trace, but not in the segments: the snapshot holds one pool only, or is newer than its trace",
                 self.vanished_blocks
             ));
         }
@@ -141,25 +147,26 @@ fn looks_wrapped(snapshot: &Snapshot, device: &Device) -> bool {
     round(length) || same_elsewhere && length > 1
 }
 
-/// Kinds of action that are missing although their counterparts are there.
-pub(super) fn missing_actions(actions: &[Action]) -> Vec<&'static str> {
+/// Kinds of action that are missing although their counterparts are there. `has_pending` tells whether the dump has
+/// blocks that wait to be completed, which explains frees without completion.
+pub(super) fn missing_actions(actions: &[Action], has_pending: bool) -> Vec<&'static str> {
     let mut counts = [0u64; Action::ALL.len()];
     for action in actions {
         counts[*action as usize] += 1;
     }
     let count = |action: Action| counts[action as usize];
-    let frees = count(Action::Free);
-    let (requested, completed) = (count(Action::FreeRequested) + frees, count(Action::FreeCompleted) + frees);
-    let mut missing = Vec::new();
-    // Three frees cannot all wait for another stream without one completing in a trace of any length.
+    let fused = count(Action::Free);
+    let (requested, completed) = (count(Action::FreeRequested) + fused, count(Action::FreeCompleted) + fused);
+    // A short trace may well hold one kind only.
     let many = |count: u64| count >= 3;
+    let mut missing = Vec::new();
     if count(Action::Alloc) == 0 && many(completed.max(requested)) {
         missing.push(Action::Alloc.name());
     }
     if requested == 0 && many(completed) {
         missing.push(Action::FreeRequested.name());
     }
-    if completed == 0 && many(requested) {
+    if completed == 0 && many(requested) && !has_pending {
         missing.push(Action::FreeCompleted.name());
     }
     missing

@@ -8,6 +8,7 @@
 
 mod counters;
 mod health;
+mod infer;
 mod lives;
 mod moment;
 mod ranges;
@@ -61,8 +62,15 @@ pub struct History<'a> {
 impl<'a> History<'a> {
     /// Reconstructs the past of `device` under `rules`.
     pub fn new(snapshot: &'a Snapshot, device: &'a Device, rules: &AllocatorRules) -> Self {
+        let mut inferred = Health::default();
+        let unknown = !snapshot.settings.recorded && *rules == snapshot.settings.rules && device.events.len() > 1;
+        let rules = &match unknown {
+            true => infer::rules(snapshot, device, rules, &mut inferred),
+            false => rules.clone(),
+        };
         let scanned = scan::scan(snapshot, device, rules);
         let mut health = scanned.health;
+        health.inferred_setting = inferred.inferred_setting;
         health.recorded = device.events.len() > 1;
         let mut ranges = Ranges::new(snapshot, device, rules, &mut health);
         let mut lives = scanned.lives;

@@ -19,7 +19,9 @@ type Open = HashMap<u64, LifeId, foldhash::fast::RandomState>;
 pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &AllocatorRules) -> Scanned<'a> {
     let events = &snapshot.events;
     let actions = &events.action[device.events.clone()];
-    let mut health = Health { missing_actions: missing_actions(actions), ..Health::default() };
+    let mut blocks = snapshot.segments_of(device).iter().flat_map(|segment| snapshot.blocks_of(segment));
+    let has_pending = blocks.any(|block| block.state == BlockState::Pending);
+    let mut health = Health { missing_actions: missing_actions(actions, has_pending), ..Health::default() };
     // Where one kind of free is not recorded, the other stands for both.
     let requested_completes = health.missing_actions.contains(&Action::FreeCompleted.name());
     let mut lives = Lives::new(snapshot, device);
@@ -57,6 +59,10 @@ pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &Allocato
             }
             _ => {}
         }
+    }
+    let is_free = |action: &Action| matches!(action, Action::FreeRequested | Action::FreeCompleted | Action::Free);
+    if health.missing_frees > 0 && !actions.iter().any(is_free) {
+        health.missing_actions.push("free");
     }
     match_final_blocks(snapshot, device, rules, &mut lives, &mut open, &mut health);
     Scanned { lives, health }

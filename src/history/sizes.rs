@@ -113,6 +113,13 @@ impl Pass<'_> {
                     }
                     self.enter(addr, lives.bytes(life));
                 }
+                Action::SegmentAlloc => {
+                    let next = row + 1;
+                    if next < device.events.end && events.action[next] == Action::Alloc {
+                        self.walk.advance(event);
+                        health.needless_segments += u64::from(self.had_hole(next));
+                    }
+                }
                 Action::FreeRequested | Action::FreeCompleted | Action::Free => {
                     let Some(life) = lives.of_event(event) else { continue };
                     if lives.done_at(life) == event + 1 && self.takes_gaps(lives.bytes(life)) {
@@ -123,6 +130,42 @@ impl Pass<'_> {
             }
         }
         debug_assert!(lives.ids().all(|life| lives.bytes(life) > 0 || lives.done_at(life) != NEVER));
+    }
+
+    /// Whether the allocation in `row`, for which a segment is asked of the device, would have found a free block in
+    /// memory of its stream and the default pool. Only large requests are looked at.
+    fn had_hole(&self, row: usize) -> bool {
+        let events = &self.snapshot.events;
+        let rounded = self.rules.round_size(events.size[row]);
+        let is_default_pool = events.pool.get(row) == PoolId::DEFAULT;
+        if self.rules.pool_kind(rounded) != PoolKind::Large || self.rules.expandable || !is_default_pool {
+            return false;
+        }
+        let serves = |gap: u64| {
+            let is_oversize = |size: u64| self.rules.max_split_size.is_some_and(|max| size >= max);
+            match (is_oversize(rounded), is_oversize(gap)) {
+                _ if gap < rounded => false,
+                (false, is_oversize) => !is_oversize,
+                (true, _) => gap < rounded + self.rules.max_non_split_rounding,
+            }
+        };
+        let same = self.walk.map.iter().filter(|(_, (_, id))| {
+            let range = self.walk.kind(*id);
+            range.stream == events.stream[row]
+                && range.kind == PoolKind::Large
+                && range.pool == PoolId::DEFAULT
+                && range.is_certain
+                && !range.expandable
+        });
+        same.into_iter().any(|(&start, &(end, _))| {
+            let mut free = start;
+            let blocks = self.layout.range(start..end).map(|(&addr, &stop)| (addr, stop));
+            blocks.chain([(end, end)]).any(|(addr, stop)| {
+                let gap = addr.saturating_sub(free);
+                free = stop;
+                serves(gap)
+            })
+        })
     }
 
     /// Bytes that the allocation in `row` takes, from the gap at its address.

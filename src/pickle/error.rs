@@ -40,10 +40,10 @@ pub enum PickleError {
         offset: u64,
     },
     /// The values do not fit together.
-    #[error("{source} at byte {offset}: the file is damaged")]
+    #[error("{what} at byte {offset}: the file is damaged")]
     Build {
         /// What is wrong.
-        source: BuildError,
+        what: BuildError,
         /// Where the opcode stands.
         offset: u64,
     },

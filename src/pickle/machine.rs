@@ -127,7 +127,7 @@ impl<B: Builder> Machine<B> {
         match fault {
             Fault::Incomplete => PickleError::Truncated { offset },
             Fault::Malformed(what) => PickleError::Malformed { what, opcode: name, offset },
-            Fault::Build(source) => PickleError::Build { source, offset },
+            Fault::Build(what) => PickleError::Build { what, offset },
             Fault::Limit(what, limit) => PickleError::Limit { what, limit, offset },
         }
     }

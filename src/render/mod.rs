@@ -4,4 +4,5 @@ pub mod palette;
 pub mod sparkline;
 pub mod svg;
 pub mod table;
+pub mod terminal;
 pub mod timeline;

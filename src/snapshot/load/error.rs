@@ -9,10 +9,10 @@ use crate::pickle::{BuildError, PickleError};
 pub enum LoadError {
     /// The file cannot be opened.
     #[error("cannot be opened: {0}")]
-    Open(#[source] io::Error),
+    Open(io::Error),
     /// The file cannot be read to its end.
     #[error("cannot be read: {0}; if it is compressed, its copy may be incomplete: try --salvage")]
-    Read(#[source] io::Error),
+    Read(io::Error),
     /// A directory where a file is needed.
     #[error("is a directory: name one file in it")]
     Directory,
@@ -32,16 +32,16 @@ pub enum LoadError {
     NoSegments,
     /// The pickle is damaged, cut off, or refused.
     #[error("{}", pickle_text(.0))]
-    Pickle(#[from] PickleError),
+    Pickle(PickleError),
     /// A table is full.
     #[error("is too large: {0}")]
-    TooLarge(#[from] BuildError),
+    TooLarge(BuildError),
     /// Cut off before anything was complete.
     #[error("breaks off at byte {0}, before any segment or trace entry was complete: nothing can be salvaged")]
     NothingToSalvage(u64),
     /// Malformed JSON.
     #[error("is not valid JSON: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
     /// A zip archive that cannot be used.
     #[error("{0}")]
     Archive(String),
@@ -54,6 +54,25 @@ pub enum LoadError {
     /// Compressed again and again.
     #[error("is packed more than four times over: unpack it first")]
     TooDeep,
+}
+
+// The texts contain their causes, so that none is named as a source: a chain would print it twice.
+impl From<PickleError> for LoadError {
+    fn from(error: PickleError) -> Self {
+        Self::Pickle(error)
+    }
+}
+
+impl From<BuildError> for LoadError {
+    fn from(error: BuildError) -> Self {
+        Self::TooLarge(error)
+    }
+}
+
+impl From<serde_json::Error> for LoadError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
 }
 
 impl LoadError {

@@ -1,0 +1,83 @@
+//! The whole post-mortem of a file: what each device looked like at the moment that matters.
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::failures::{Failure, capacity, failure};
+use super::fragmentation::{Fragmentation, fragmentation};
+use super::info::{Info, info};
+use super::ranking::{Attribution, Ranking, live};
+use super::series::{Series, SeriesOptions, series};
+use super::sites::Sites;
+use crate::history::{At, History, Moment, MomentError};
+use crate::snapshot::Snapshot;
+
+/// A post-mortem.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What is in the file.
+    pub info: Info,
+    /// Devices, the one with the latest OOM first.
+    pub devices: Vec<DeviceReport>,
+}
+
+/// One device at one moment.
+#[derive(Clone, Debug)]
+pub struct DeviceReport {
+    /// The moment that is described.
+    pub at: Moment,
+    /// The failure at that moment, when it is one.
+    pub failure: Option<Failure>,
+    /// Bytes that the process could have had, as far as it is known.
+    pub capacity: Option<u64>,
+    /// The segments and the parts of the reserved memory.
+    pub fragmentation: Fragmentation,
+    /// The lines that hold the memory.
+    pub top: Ranking,
+    /// Memory over time; `None` without history.
+    pub series: Option<Series>,
+}
+
+/// Reports on the devices of `histories`, which are of `snapshot`, at the moment `at`.
+pub fn report(
+    snapshot: &Snapshot,
+    histories: &[History],
+    sites: &Sites,
+    at: At,
+    known_capacity: Option<u64>,
+) -> Result<Report, MomentError> {
+    let devices = histories.par_iter().map(|history| device(history, sites, at, known_capacity));
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    Ok(Report { info: info(snapshot, histories), devices })
+}
+
+fn device(history: &History, sites: &Sites, at: At, known_capacity: Option<u64>) -> Result<DeviceReport, MomentError> {
+    // A moment that only one device has must not hide the others.
+    let moment = match (history.moment(at), at) {
+        (Err(MomentError::NoOom { .. } | MomentError::NoHistory(_)), At::Oom(None) | At::Peak(_)) => {
+            history.moment(At::Default)?
+        }
+        (moment, _) => moment?,
+    };
+    let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
+    let options = SeriesOptions { capacity: known_capacity, ..SeriesOptions::default() };
+    Ok(DeviceReport {
+        at: moment,
+        failure: oom.map(|oom| failure(history, oom)),
+        capacity: known_capacity.or_else(|| capacity(history)),
+        fragmentation: fragmentation(history, moment),
+        top: live(history, moment, sites, Attribution::Own),
+        series: series(history, sites, &options),
+    })
+}
+
+/// The JSON of a report: `info`, `segments` and `top` in the shapes of those commands.
+#[derive(Serialize)]
+pub struct Document<'a> {
+    /// As of `info`.
+    pub info: &'a Info,
+    /// As of `segments`.
+    pub segments: super::fragmentation::Document<'a>,
+    /// As of `top`.
+    pub top: super::ranking::Document<'a>,
+}

@@ -1,0 +1,125 @@
+//! The command line: flags become checked options, options an analysis, its result text, JSON or a picture.
+//!
+//! One file a subcommand. What several share is in [`args`](self::args) (flags), [`input`](self::input) (reading, with
+//! progress) and [`output`](self::output) (writing).
+
+mod args;
+mod directory;
+mod info;
+mod input;
+mod output;
+mod progress;
+mod report;
+mod segments;
+mod timeline;
+mod top;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Everything was done.
+    Done,
+    /// Only a part could be done; results were printed all the same.
+    Partial,
+}
+
+impl Status {
+    /// The worse of two.
+    pub fn and(self, other: Self) -> Self {
+        if self == Self::Done { other } else { self }
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Done => ExitCode::SUCCESS,
+            Status::Partial => ExitCode::from(2),
+        }
+    }
+}
+
+/// Says what happened to a PyTorch job that died with "CUDA out of memory".
+///
+/// Reads the pickle written by torch.cuda.memory._dump_snapshot, on any machine: no GPU, Python or network is needed.
+/// `oomscope FILE` is short for `oomscope report FILE`; a directory gives one line a file.
+#[derive(Parser)]
+#[command(name = "oomscope", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  oomscope oom.pickle                           what happened, in about 25 lines
+  oomscope report oom.pickle -o out             the same, with pictures and JSON in out/
+  oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
+  oomscope segments oom.pickle                  where free memory is stuck
+  oomscope timeline oom.pickle -o memory.svg    memory over time, by line
+
+Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
+
+#[derive(Subcommand)]
+enum Command {
+    Report(report::Args),
+    Info(info::Args),
+    Top(top::Args),
+    Segments(segments::Args),
+    Timeline(timeline::Args),
+}
+
+/// Runs the command that `arguments` (program name first) ask for.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Status> {
+    let cli = Cli::parse_from(with_default_command(arguments.into_iter().collect()));
+    match cli.command {
+        Command::Report(args) => report::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Segments(args) => segments::run(&args),
+        Command::Timeline(args) => timeline::run(&args),
+    }
+}
+
+/// Puts `report` in front of arguments that name no command but something to read.
+fn with_default_command(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let command = Cli::command();
+    let names: Vec<&str> = command.get_subcommands().map(|command| command.get_name()).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let is_option = |argument: &OsString| argument != "-" && argument.to_string_lossy().starts_with('-');
+    let names_command = rest.iter().any(|argument| argument == "help" || names.iter().any(|name| argument == name));
+    if !names_command && rest.iter().any(|argument| !is_option(argument)) {
+        arguments.insert(1, "report".into());
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expand(arguments: &[&str]) -> Vec<String> {
+        let arguments = arguments.iter().map(OsString::from).collect();
+        with_default_command(arguments).into_iter().map(|argument| argument.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_file_alone_is_reported() {
+        assert_eq!(expand(&["oomscope", "a.pickle"]), ["oomscope", "report", "a.pickle"]);
+        assert_eq!(expand(&["oomscope", "-"]), ["oomscope", "report", "-"]);
+        assert_eq!(expand(&["oomscope", "--json", "a"]), ["oomscope", "report", "--json", "a"]);
+        assert_eq!(expand(&["oomscope", "top", "a"]), ["oomscope", "top", "a"]);
+        assert_eq!(expand(&["oomscope", "--help"]), ["oomscope", "--help"]);
+        assert_eq!(expand(&["oomscope"]), ["oomscope"]);
+    }
+}

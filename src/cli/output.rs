@@ -1,0 +1,59 @@
+//! Writing results: to standard output, or to files that appear whole or not at all.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::input::Loaded;
+
+/// Every JSON document.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    oomscope: &'static str,
+    command: &'static str,
+    file: &'a str,
+    warnings: Vec<String>,
+    #[serde(flatten)]
+    result: &'a T,
+}
+
+/// `result` of `command` as a JSON text.
+pub fn json<T: Serialize>(command: &'static str, loaded: &Loaded, result: &T) -> Result<String> {
+    let warnings = loaded.snapshot.warnings.iter().map(ToString::to_string).collect();
+    let document = Document { oomscope: env!("CARGO_PKG_VERSION"), command, file: &loaded.path, warnings, result };
+    let mut text = serde_json::to_string_pretty(&document)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Prints `text`.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes `text` to `path`: under another name first, so that a broken run leaves no half of a file.
+pub fn write(path: &Path, text: &str) -> Result<()> {
+    let describe = || format!("cannot write {}: check the directory and the disk space", path.display());
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}.part", std::process::id()));
+    let partial = Path::new(&partial);
+    let written = fs::write(partial, text).and_then(|()| fs::rename(partial, path));
+    if written.is_err() {
+        let _ = fs::remove_file(partial);
+    }
+    written.with_context(describe)
+}
+
+/// Columns of the terminal; `None` when the output goes elsewhere and may be as wide as it is.
+pub fn width() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    terminal_size::terminal_size().map(|(columns, _)| columns.0.into())
+}

@@ -1,0 +1,79 @@
+//! Progress on standard error, only on a terminal and only when the work lasts.
+
+use std::cell::RefCell;
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work shorter than this shows nothing.
+const DELAY: Duration = Duration::from_millis(200);
+
+/// A bar for reading one file.
+pub struct Reading {
+    started: Instant,
+    name: String,
+    bar: RefCell<Option<ProgressBar>>,
+}
+
+impl Reading {
+    /// A bar that appears when reading `name` takes longer than a moment.
+    pub fn new(name: &str) -> Self {
+        Self { started: Instant::now(), name: crate::text::printable(name).into_owned(), bar: RefCell::new(None) }
+    }
+
+    /// Bytes read so far, and how many there are when that is known.
+    pub fn report(&self, done: u64, total: Option<u64>) {
+        if self.started.elapsed() < DELAY || !stderr().is_terminal() {
+            return;
+        }
+        let mut bar = self.bar.borrow_mut();
+        let bar = bar.get_or_insert_with(|| {
+            let (bar, template) = match total {
+                Some(total) => (
+                    ProgressBar::new(total),
+                    "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left",
+                ),
+                None => (ProgressBar::no_length(), "{msg} {spinner} {binary_bytes} {binary_bytes_per_sec}"),
+            };
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_message(format!("reading {}", self.name));
+            bar
+        });
+        bar.set_position(done);
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.get_mut() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A line that says which long step is being done, until it is dropped.
+pub struct Step(Option<ProgressBar>);
+
+impl Step {
+    /// Announces `what`.
+    pub fn new(what: &'static str) -> Self {
+        if !stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::new_spinner();
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.set_message(what);
+        bar.enable_steady_tick(DELAY);
+        Self(Some(bar))
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Results as text for a terminal.
+
+mod info;
+mod names;
+mod report;
+mod segments;
+mod top;
+
+pub use info::{headline, info};
+pub use report::report;
+pub use segments::segments;
+pub use top::{heading, top};
+
+use crate::history::Moment;
+use crate::units::{bytes, count};
+
+/// A figure, or what stands for one that is not known.
+fn known(figure: Option<u64>) -> String {
+    figure.map_or_else(|| "unknown".to_owned(), bytes)
+}
+
+/// `moment` in words: `at the OOM, event 1 803`.
+fn moment_text(moment: &Moment) -> String {
+    let event = moment.event.map(|event| count(event.into()));
+    match (moment.what, event) {
+        ("oom", Some(event)) => format!("at the OOM, event {event}"),
+        ("peak", Some(event)) => format!("at the peak, event {event}"),
+        ("peak", None) => "at the peak, the start of the trace".to_owned(),
+        ("event", Some(event)) => format!("after event {event}"),
+        ("event", None) => "before the first event".to_owned(),
+        _ => "at the end".to_owned(),
+    }
+}
+
+/// `n` with a noun: `1 device`, `3 devices`.
+fn number_of(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+}
