@@ -2,9 +2,11 @@
 
 pub mod failures;
 pub mod fragmentation;
+pub mod growth;
 pub mod info;
 pub mod ranking;
 pub mod report;
 pub mod series;
 pub mod sites;
 pub mod totals;
+pub mod verdict;
