@@ -47,8 +47,11 @@ pub fn read(row: &Lookalike, text: &Squashed, offset: usize) -> Option<Message> 
             message.tried = plain(b"cudacalloc").or_else(|| plain(b"cudamalloc")).or_else(|| plain(b"hostalloc"));
         }
         Kind::VllmKvCache => {
-            message.kv_needed = after(b")(").or_else(|| after(b"),(")).or_else(|| tokens(text, b"maxseqlen("));
-            message.kv_available = after(b"availablekvcachememory(").or_else(|| tokens(text, b"kvcache("));
+            message.kv_needed = text.before(b"kvcacheisneeded").and_then(|(rest, _)| figure::read_back(rest)?.bytes);
+            message.kv_available = after(b"availablekvcachememory(");
+            message.kv_tokens_needed = tokens(text, b"maxseqlen(");
+            message.kv_tokens_available =
+                tokens(text, b"storedinkvcache(").or_else(|| tokens(text, b"maximummodellengthis"));
         }
         Kind::VllmStartupMemory => {
             // `Free memory on device (12.3/44.5 GiB)` or `… device cuda:0 (12.3/44.5 GiB)`.

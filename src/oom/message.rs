@@ -158,10 +158,14 @@ pub struct Message {
     pub active: Option<u64>,
     /// `other allocations` of MPS texts.
     pub other_allocations: Option<u64>,
-    /// Tokens that a KV cache would need and holds, or GiB × 2^30 where vLLM counts memory.
+    /// Bytes that vLLM's KV cache needs for one sequence of the greatest length.
     pub kv_needed: Option<u64>,
-    /// See [`kv_needed`](Self::kv_needed).
+    /// Bytes that it has.
     pub kv_available: Option<u64>,
+    /// The greatest length, in tokens.
+    pub kv_tokens_needed: Option<u64>,
+    /// The longest sequence that fits, in tokens, as vLLM says it.
+    pub kv_tokens_available: Option<u64>,
     /// Clauses whose figure was a marker for "unknown" and was dropped.
     pub dropped: Vec<&'static str>,
     /// Whether the text says that expandable segments are on.
@@ -199,6 +203,8 @@ impl Message {
             other_allocations: None,
             kv_needed: None,
             kv_available: None,
+            kv_tokens_needed: None,
+            kv_tokens_available: None,
             dropped: Vec::new(),
             says_expandable: false,
             is_cut: false,
@@ -209,7 +215,7 @@ impl Message {
     /// Whether it has any figure.
     pub fn has_figures(&self) -> bool {
         let figures = [self.tried, self.total, self.free, self.allocated, self.reserved_unallocated, self.reserved];
-        figures.iter().any(Option::is_some) || self.kv_available.is_some()
+        figures.iter().any(Option::is_some) || self.kv_available.or(self.kv_tokens_available).is_some()
     }
 
     /// Live bytes: allocated without what idles in private pools.

@@ -2,17 +2,27 @@
 //!
 //! Knows nothing of snapshots; [`analysis::verdict`](crate::analysis) joins both.
 
+pub mod budget;
 mod clauses;
+mod clues;
 pub mod facts;
 pub mod figure;
+pub mod log;
 pub mod lookalike;
+pub mod marks;
 pub mod message;
+pub mod phases;
 mod scan;
+pub mod smi;
 mod squash;
 pub mod tag;
+mod time;
 pub mod verdict;
 
 pub use facts::{Facts, Growth};
 pub use message::{Kind, Message, NamedProcess, ProcessUse};
+pub use log::{Log, read};
+pub use marks::Marks;
+pub use phases::{Chronology, Phase};
 pub use scan::scan;
 pub use verdict::{Finding, Judgement, Verdict, judge};
