@@ -54,6 +54,8 @@ impl Reader<'_> {
             self.before("reserved", b"isreservedbypytorchbutunallocated").or_else(|| self.before("cached", b"cached)"));
         self.message.reserved = self.before("reserved", b"reservedintotal");
         self.message.active = self.before("active", b"currentactive");
+        let sentences = [&b"totalcapacityof"[..], b"totalcapactyof", b"isallocatedbypytorch"];
+        self.message.is_new_wording = sentences.iter().any(|words| self.text.find(words).is_some());
         self.message.says_expandable = self.text.find(b"expandable_segmentsisenabled").is_some()
             || self.text.find(b"exceedstheexpandable-segmentreserve").is_some();
     }

@@ -80,7 +80,13 @@ impl Programs {
             diffusers: has(&["diffusers/"]),
             lightning: has(&["lightning/pytorch", "pytorch_lightning"]),
             deepspeed: has(&["deepspeed/"]),
-            training: has(&[".backward(", "in backward", "optimizer.step(", "in training_step", "***** Running training *****"]),
+            training: has(&[
+                ".backward(",
+                "in backward",
+                "optimizer.step(",
+                "in training_step",
+                "***** Running training *****",
+            ]),
             evaluation: has(&["in evaluation_loop", "in prediction_step", "***** Running Evaluation"]),
             sleep_mode: has(&["enable_sleep_mode=True", "--enable-sleep-mode", "torch_memory_saver"]),
         }

@@ -170,6 +170,9 @@ pub struct Message {
     pub dropped: Vec<&'static str>,
     /// Whether the text says that expandable segments are on.
     pub says_expandable: bool,
+    /// Whether it has the sentences of PyTorch 2.1 and later, not the parentheses of older ones.
+    #[serde(skip)]
+    pub is_new_wording: bool,
     /// Whether the text is cut before its figures.
     pub is_cut: bool,
     /// How far any figure may be off by its decimals.
@@ -207,6 +210,7 @@ impl Message {
             kv_tokens_available: None,
             dropped: Vec::new(),
             says_expandable: false,
+            is_new_wording: false,
             is_cut: false,
             tolerance: 0,
         }

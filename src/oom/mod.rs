@@ -5,13 +5,17 @@
 pub mod budget;
 mod clauses;
 mod clues;
+pub mod estimate;
 pub mod facts;
 pub mod figure;
+pub mod howto;
 pub mod log;
 pub mod lookalike;
 pub mod marks;
 pub mod message;
 pub mod phases;
+pub mod reconcile;
+pub mod remedies;
 mod scan;
 pub mod smi;
 mod squash;
@@ -20,9 +24,9 @@ mod time;
 pub mod verdict;
 
 pub use facts::{Facts, Growth};
-pub use message::{Kind, Message, NamedProcess, ProcessUse};
 pub use log::{Log, read};
 pub use marks::Marks;
+pub use message::{Kind, Message, NamedProcess, ProcessUse};
 pub use phases::{Chronology, Phase};
 pub use scan::scan;
 pub use verdict::{Finding, Judgement, Verdict, judge};

@@ -3,8 +3,8 @@
 use memchr::memchr;
 use serde::Serialize;
 
-pub use super::marks::Phase;
 use super::marks::Marks;
+pub use super::marks::Phase;
 use super::message::Message;
 use super::squash::line_start;
 use super::tag::{self, Tag};

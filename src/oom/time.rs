@@ -30,7 +30,8 @@ const REACH: usize = 160;
 /// The first time in `line`, written as `HH:MM:SS`, with fractions and a date before it if there are any.
 pub fn of_line(line: &[u8]) -> Option<LogTime> {
     let line = &line[..line.len().min(REACH)];
-    let at = line.windows(8).position(|w| w[2] == b':' && w[5] == b':' && digits(w, 0) && digits(w, 3) && digits(w, 6))?;
+    let at =
+        line.windows(8).position(|w| w[2] == b':' && w[5] == b':' && digits(w, 0) && digits(w, 3) && digits(w, 6))?;
     let two = |at: usize| i64::from(line[at] - b'0') * 10 + i64::from(line[at + 1] - b'0');
     let (hour, minute, second) = (two(at), two(at + 3), two(at + 6));
     if hour > 24 || minute > 59 || second > 60 {
@@ -38,9 +39,14 @@ pub fn of_line(line: &[u8]) -> Option<LogTime> {
     }
     let rest = &line[at + 8..];
     let fraction = match rest.first() {
-        Some(b'.' | b',') => rest[1..].iter().take(6).take_while(|c| c.is_ascii_digit()).fold((0i64, 1_000_000i64), |(sum, unit), c| {
-            (sum + i64::from(c - b'0') * unit / 10, unit / 10)
-        }).0,
+        Some(b'.' | b',') => {
+            rest[1..]
+                .iter()
+                .take(6)
+                .take_while(|c| c.is_ascii_digit())
+                .fold((0i64, 1_000_000i64), |(sum, unit), c| (sum + i64::from(c - b'0') * unit / 10, unit / 10))
+                .0
+        }
         _ => 0,
     };
     Some(LogTime { day: day_before(&line[..at]), of_day: ((hour * 60 + minute) * 60 + second) * 1_000_000 + fraction })
@@ -82,7 +88,10 @@ mod tests {
         let read = |line: &str| of_line(line.as_bytes());
         let noon = 43_200_000_000;
         assert_eq!(read("2024-05-01 12:00:00,500 INFO x"), Some(LogTime { day: Some(19_844), of_day: noon + 500_000 }));
-        assert_eq!(read("[rank0]: 2024-05-01T12:00:00.5Z x"), Some(LogTime { day: Some(19_844), of_day: noon + 500_000 }));
+        assert_eq!(
+            read("[rank0]: 2024-05-01T12:00:00.5Z x"),
+            Some(LogTime { day: Some(19_844), of_day: noon + 500_000 })
+        );
         assert!(read("INFO 04-01 12:00:00 [a.py:1] x").is_some_and(|t| t.of_day == noon && t.day.is_some()));
         assert_eq!(read("12:00:00 x"), Some(LogTime { day: None, of_day: noon }));
         assert_eq!(read("25:00:00"), None);

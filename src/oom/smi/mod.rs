@@ -114,7 +114,10 @@ pub fn parse(text: &str) -> Vec<Smi> {
         match moments.last_mut() {
             _ if moment.is_empty() => {}
             // `--query-gpu` and `--query-compute-apps` of one moment are two calls.
-            Some(last) if last.processes.is_empty() != moment.processes.is_empty() && last.gpus.is_empty() != moment.gpus.is_empty() => {
+            Some(last)
+                if last.processes.is_empty() != moment.processes.is_empty()
+                    && last.gpus.is_empty() != moment.gpus.is_empty() =>
+            {
                 last.gpus.extend(moment.gpus);
                 last.processes.extend(moment.processes);
             }
