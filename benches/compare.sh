@@ -30,6 +30,8 @@ if [[ -z ${OOMSCOPE:-} ]]; then
     OOMSCOPE=target/release/oomscope
 fi
 OOMSCOPE=$(realpath "$OOMSCOPE")
+cargo build --release --quiet --example decode
+decode=$(realpath target/release/examples/decode)
 
 # A copy in a folder of its own: peers leave caches beside their input.
 if [[ -n $given ]]; then
@@ -70,6 +72,7 @@ measure() { "$python" benches/measure.py run "$results" "$@"; }
 contend() {
     measure "pickle.load" -- "$python" -c "$load" "$file"
     measure "pickle.load, gc off" -- "$python" -c "import gc; gc.disable(); $load" "$file"
+    measure "decode alone" -- "$decode" "$file"
     measure "oomscope info" -- "$OOMSCOPE" info "$file"
     measure "oomscope report" -- "$OOMSCOPE" report "$file"
     if [[ -n $ptmem ]]; then

@@ -156,7 +156,7 @@ fn number_end(text: &str) -> usize {
 
 fn unit_factor(unit: &str) -> Option<u64> {
     let position = |units: &[&str; 7]| units.iter().position(|u| u.eq_ignore_ascii_case(unit)).map(|i| i as u32);
-    if unit.is_empty() {
+    if unit.is_empty() || ["byte", "bytes"].iter().any(|name| name.eq_ignore_ascii_case(unit)) {
         return Some(1);
     }
     position(&BINARY).map(|i| 1024u64.pow(i)).or_else(|| position(&DECIMAL).map(|i| 1000u64.pow(i)))

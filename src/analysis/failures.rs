@@ -1,5 +1,6 @@
 //! Recorded out-of-memory failures: what was asked, what was free, what the process could have had.
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::totals::{Totals, totals};
@@ -30,7 +31,7 @@ pub struct Failure {
 
 /// The failures of `history`'s device, oldest first.
 pub fn failures(history: &History) -> Vec<Failure> {
-    history.ooms.iter().map(|oom| failure(history, oom)).collect()
+    history.ooms.par_iter().map(|oom| failure(history, oom)).collect()
 }
 
 /// `oom` with the memory at that moment.

@@ -79,7 +79,7 @@ pub fn free_parts(state: &State, range: &StateRange, rules: &AllocatorRules) -> 
 /// The parts of `state`.
 pub fn totals(history: &History, state: &State) -> Totals {
     let mut totals = Totals::default();
-    let (mut rounding, mut is_sound) = (0, history.device.consistent && state.stray_blocks == 0);
+    let (mut rounding, mut is_sound) = (0, history.device.consistent && state.is_sound);
     for block in &state.blocks {
         if block.is_pending {
             totals.pending += block.bytes;

@@ -22,7 +22,7 @@ pub fn run(args: &Args) -> Result<Status> {
     let result = info::info(&loaded.snapshot, &histories);
     let text = match args.input.json {
         true => output::json("info", &loaded, &result)?,
-        false => terminal::info(&loaded.name, &result, output::width()),
+        false => loaded.preface() + &terminal::info(&loaded.name, &result, output::width()),
     };
     output::print(&text)?;
     Ok(loaded.status())

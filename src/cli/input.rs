@@ -77,9 +77,17 @@ impl Loaded {
         }
     }
 
+    /// The line that every text begins with when only a part of the file could be used.
+    pub fn preface(&self) -> String {
+        self.salvaged().map_or_else(String::new, |warning| format!("{warning}\n\n"))
+    }
+
     /// Whether the whole file was used.
     pub fn status(&self) -> Status {
-        let salvaged = self.snapshot.warnings.iter().any(|warning| matches!(warning, Warning::Salvaged { .. }));
-        if salvaged { Status::Partial } else { Status::Done }
+        if self.salvaged().is_some() { Status::Partial } else { Status::Done }
+    }
+
+    fn salvaged(&self) -> Option<&Warning> {
+        self.snapshot.warnings.iter().find(|warning| matches!(warning, Warning::Salvaged { .. }))
     }
 }

@@ -60,13 +60,13 @@ pub fn run(args: &Args) -> Result<Status> {
         output::write(&directory.join("report.json"), &json()?)?;
         let series: Vec<Series> = result.devices.iter().filter_map(|device| device.series.clone()).collect();
         if !series.is_empty() {
-            let picture = timeline::picture(&loaded.name, &series, 1200);
+            let picture = timeline::picture(&loaded, &series, 1200);
             output::write(&directory.join("timeline.svg"), &picture)?;
         }
     }
     let text = match args.input.json {
         true => json()?,
-        false => terminal::report(&loaded.name, &result, output::width()),
+        false => loaded.preface() + &terminal::report(&loaded.name, &result, output::width()),
     };
     output::print(&text)?;
     Ok(loaded.status())

@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Result<Status> {
             let tables = results
                 .iter()
                 .map(|result| terminal::segments(result, &sorted(&result.segments, args.sort), args.limit, width));
-            tables.collect::<Vec<_>>().join("\n")
+            loaded.preface() + &tables.collect::<Vec<_>>().join("\n")
         }
     };
     output::print(&text)?;

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::args::InputArgs;
+use super::input::Loaded;
 use super::{Status, input, output};
 use crate::analysis::series::{Series, SeriesOptions, Unit, series};
 use crate::analysis::sites::{By, Sites};
@@ -67,7 +68,7 @@ pub fn run(args: &Args) -> Result<Status> {
     );
     let text = match args.input.json {
         true => output::json("timeline", &loaded, &Document { series: &all })?,
-        false => picture(&loaded.name, &all, args.width),
+        false => picture(&loaded, &all, args.width),
     };
     match &args.output {
         Some(path) => output::write(path, &text)?,
@@ -77,6 +78,8 @@ pub fn run(args: &Args) -> Result<Status> {
 }
 
 /// The timeline of `series` under the name of the file.
-pub fn picture(name: &str, series: &[Series], width: u32) -> String {
-    timeline_svg(series, &TimelineOptions { title: name.to_owned(), width, ..Default::default() })
+pub fn picture(loaded: &Loaded, series: &[Series], width: u32) -> String {
+    let part = if loaded.status() == Status::Partial { " (salvaged: a part only)" } else { "" };
+    let title = format!("{}{part}", loaded.name);
+    timeline_svg(series, &TimelineOptions { title, width, ..Default::default() })
 }

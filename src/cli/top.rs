@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<Status> {
             let width = output::width();
             let tables =
                 rankings.iter().map(|ranking| terminal::heading(ranking) + &terminal::top(ranking, args.limit, width));
-            tables.collect::<Vec<_>>().join("\n")
+            loaded.preface() + &tables.collect::<Vec<_>>().join("\n")
         }
     };
     output::print(&text)?;

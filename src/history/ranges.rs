@@ -1,6 +1,6 @@
 //! Mapped memory over time: cudaMalloc'd segments and the mapped parts of expandable ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Health;
 use crate::allocator::{AllocatorRules, PoolKind};
@@ -146,12 +146,18 @@ impl<'a> Ranges<'a> {
         u64::try_from(self.reserved_at_start + delta).unwrap_or(0)
     }
 
-    /// The event that mapped the memory starting at `addr`, as far as the trace tells.
-    pub(super) fn birth_of(&self, addr: u64) -> Option<u32> {
+    /// The events that mapped the memory that is there at the end, by its start address, as far as the trace tells.
+    pub(super) fn births(&self) -> HashMap<u64, u32> {
         let events = &self.snapshot.events;
-        let row = |change: &Change| self.first_row + change.event as usize;
-        let last = self.changes.iter().rev().find(|change| events.addr[row(change)] == addr)?;
-        matches!(events.action[row(last)], Action::SegmentAlloc | Action::SegmentMap).then_some(last.event)
+        let mut births = HashMap::new();
+        for change in &self.changes {
+            let row = self.first_row + change.event as usize;
+            match events.action[row] {
+                Action::SegmentAlloc | Action::SegmentMap => births.insert(events.addr[row], change.event),
+                _ => births.remove(&events.addr[row]),
+            };
+        }
+        births
     }
 
     /// The map in state 0, and a cursor to carry it forward.

@@ -102,7 +102,7 @@ impl Pass<'_> {
                     let rounded = self.rules.round_size(events.size[row]);
                     let size = if self.takes_gaps(rounded) || self.rules.expandable {
                         self.walk.advance(event);
-                        self.block_size(row, addr, rounded)
+                        self.block_size(row, addr, rounded, &mut health.odd_sizes)
                     } else {
                         rounded
                     };
@@ -169,7 +169,7 @@ impl Pass<'_> {
     }
 
     /// Bytes that the allocation in `row` takes, from the gap at its address.
-    fn block_size(&mut self, row: usize, addr: u64, rounded: u64) -> u64 {
+    fn block_size(&mut self, row: usize, addr: u64, rounded: u64, odd_sizes: &mut u64) -> u64 {
         let Some((end, id)) = self.walk.containing(addr) else { return rounded };
         let range = self.walk.kind(id);
         let kind = self.rules.pool_kind(rounded);
@@ -179,9 +179,19 @@ impl Pass<'_> {
         if range.expandable {
             return rounded;
         }
+        let is_taken = self.layout.range(..=addr).next_back().is_some_and(|(_, &before)| before > addr);
         let next = self.layout.range(addr..).next().map(|(&next, _)| next);
         let gap = next.filter(|&next| next < end).unwrap_or(end).saturating_sub(addr);
         match gap.checked_sub(rounded) {
+            // The record places a block where another one lies under these rules.
+            _ if is_taken => {
+                *odd_sizes += 1;
+                rounded
+            }
+            None => {
+                *odd_sizes += 1;
+                rounded
+            }
             Some(remaining) if !self.rules.splits(rounded, remaining, kind, self.rules.expandable) => gap,
             _ => rounded,
         }

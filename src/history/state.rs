@@ -60,8 +60,8 @@ pub struct State {
     pub ranges: Vec<StateRange>,
     /// Live and pending blocks, by address.
     pub blocks: Vec<LiveBlock>,
-    /// Live blocks that lie in no mapped range: only a damaged trace has any.
-    pub stray_blocks: usize,
+    /// Whether every block lies in a mapped range, and the ranges follow from the trace without contradiction.
+    pub is_sound: bool,
 }
 
 impl State {
@@ -104,19 +104,22 @@ impl History<'_> {
             range.blocks = start..end.max(start);
             placed += range.blocks.len();
         }
-        State { ranges, stray_blocks: blocks.len().saturating_sub(placed), blocks }
+        let is_end = state >= self.events();
+        let is_sound = placed == blocks.len() && (is_end || self.health.odd_ranges == 0);
+        State { ranges, is_sound, blocks }
     }
 
     fn mapped(&self, state: u32) -> Vec<StateRange> {
         if state >= self.events() {
             // The file's own segments: adjacent ranges of an expandable segment stay as they are listed.
             let segments = self.snapshot.segments_of(self.device).iter();
+            let births = self.ranges.births();
             return segments
                 .zip(&self.ranges.kinds)
                 .map(|(segment, &range)| StateRange {
                     addr: segment.address,
                     bytes: segment.total_size,
-                    range: Range { born: self.ranges.birth_of(segment.address), ..range },
+                    range: Range { born: births.get(&segment.address).copied(), ..range },
                     blocks: 0..0,
                 })
                 .collect();

@@ -1,9 +1,16 @@
 //! The opcode interpreter.
 
+mod cursor;
+mod salvage;
+#[cfg(test)]
+mod tests;
+
+use cursor::Cursor;
+
 use super::memo::Memo;
 use super::opcode::*;
 use super::text::{self, Integer};
-use super::{Builder, Kind, PickleError};
+use super::{Builder, PickleError};
 
 /// How far [`Machine::feed`] came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,12 +115,13 @@ impl<B: Builder> Machine<B> {
                 Err(Fault::Incomplete) => break,
                 Err(fault) => return Err(Self::error(fault, opcode, base + used as u64)),
             }
-            if self.result.is_some() {
+            if opcode == STOP {
                 self.offset = base + used as u64;
                 return Ok(Progress::Done(used));
             }
-            self.offset = base + used as u64;
         }
+        // The limits in proportion to the file lag behind by one piece at most.
+        self.offset = base + used as u64;
         Ok(Progress::NeedMore(used))
     }
 
@@ -183,8 +191,8 @@ impl<B: Builder> Machine<B> {
             }
             SETITEMS => {
                 let mark = self.pop_mark()?;
-                let (below, pairs) = self.stack.split_at(mark);
-                let dict = *below.last().ok_or(Fault::Malformed("no dict below the mark"))?;
+                let dict = self.below(mark).ok_or(Fault::Malformed("no dict below the mark"))?;
+                let pairs = &self.stack[mark..];
                 if !pairs.len().is_multiple_of(2) {
                     return Err(Fault::Malformed("a key without a value"));
                 }
@@ -194,9 +202,8 @@ impl<B: Builder> Machine<B> {
             }
             APPENDS | ADDITEMS => {
                 let mark = self.pop_mark()?;
-                let (below, items) = self.stack.split_at(mark);
-                let list = *below.last().ok_or(Fault::Malformed("no list below the mark"))?;
-                self.builder.append(list, items, true)?;
+                let list = self.below(mark).ok_or(Fault::Malformed("no list below the mark"))?;
+                self.builder.append(list, &self.stack[mark..], true)?;
                 self.stack.truncate(mark);
                 Ok(())
             }
@@ -360,6 +367,12 @@ impl<B: Builder> Machine<B> {
         self.marks.last().copied().unwrap_or(0)
     }
 
+    /// The container that a MARK which was just taken off stands on.
+    #[inline]
+    fn below(&self, mark: usize) -> Option<B::Value> {
+        if mark > self.floor() { self.stack.get(mark - 1).copied() } else { None }
+    }
+
     #[inline]
     fn push(&mut self, value: B::Value) -> Result<(), Fault> {
         self.stack.push(value);
@@ -436,97 +449,9 @@ impl<B: Builder> Machine<B> {
         }
         cursor.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
-
-    /// Ends a pickle that broke off: closes the open containers with what they had received, and answers with the
-    /// outermost value.
-    ///
-    /// A list keeps its complete items. A dict that was being filled is dropped, because a row without all its keys
-    /// would be a wrong row, except for the outermost one, whose keys stand for themselves.
-    pub fn salvage(mut self) -> (B, Option<B::Value>) {
-        while let Some(mark) = self.marks.pop() {
-            let items = self.stack.split_off(mark.min(self.stack.len()));
-            let Some(&container) = self.stack.last() else { break };
-            match self.builder.kind(container) {
-                Kind::List => {
-                    let _ = self.builder.append(container, &items, true);
-                }
-                Kind::Dict if self.stack.len() == 1 => {
-                    let pairs = self.pairs(&items);
-                    let _ = self.builder.set_items(container, &pairs);
-                }
-                _ => {
-                    self.stack.pop();
-                }
-            }
-        }
-        let outermost = self.stack.first().copied();
-        if let [list, items @ ..] = &self.stack[..]
-            && self.builder.kind(*list) == Kind::List
-        {
-            let _ = self.builder.append(*list, items, true);
-        }
-        (self.builder, outermost)
-    }
-
-    /// Complete pairs of an open dict. A value that follows a list where a key should stand is that list's only item,
-    /// which the pickler appends without a MARK of its own.
-    fn pairs(&mut self, items: &[B::Value]) -> Vec<B::Value> {
-        let mut pairs: Vec<B::Value> = Vec::with_capacity(items.len());
-        for &item in items {
-            let expects_key = pairs.len().is_multiple_of(2);
-            match (expects_key, pairs.last()) {
-                (true, Some(&last)) if self.builder.kind(item) != Kind::Text => {
-                    if self.builder.kind(last) == Kind::List {
-                        let _ = self.builder.append(last, &[item], true);
-                    }
-                }
-                _ => pairs.push(item),
-            }
-        }
-        pairs.truncate(pairs.len() / 2 * 2);
-        pairs
-    }
 }
 
 /// A decimal memo index (GET, PUT).
 fn index(line: &[u8]) -> Result<u32, Fault> {
     std::str::from_utf8(line).ok().and_then(|text| text.trim().parse().ok()).ok_or(Fault::Malformed("no memo index"))
-}
-
-/// The piece of input being read.
-struct Cursor<'a> {
-    input: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Cursor<'a> {
-    #[inline]
-    fn byte(&mut self) -> Result<u8, Fault> {
-        let byte = *self.input.get(self.at).ok_or(Fault::Incomplete)?;
-        self.at += 1;
-        Ok(byte)
-    }
-
-    #[inline]
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        let bytes = self.input.get(self.at..).and_then(|rest| rest.first_chunk::<N>()).ok_or(Fault::Incomplete)?;
-        self.at += N;
-        Ok(*bytes)
-    }
-
-    #[inline]
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Fault> {
-        let end = self.at.checked_add(length).ok_or(Fault::Incomplete)?;
-        let bytes = self.input.get(self.at..end).ok_or(Fault::Incomplete)?;
-        self.at = end;
-        Ok(bytes)
-    }
-
-    /// Bytes up to the next newline, which is used up but not returned.
-    fn line(&mut self) -> Result<&'a [u8], Fault> {
-        let rest = &self.input[self.at..];
-        let length = rest.iter().position(|&b| b == b'\n').ok_or(Fault::Incomplete)?;
-        self.at += length + 1;
-        Ok(&rest[..length])
-    }
 }

@@ -11,7 +11,19 @@ pub(super) enum Integer {
 }
 
 /// Little-endian two's complement of any length (LONG1, LONG4); no bytes are 0.
+#[inline]
 pub(super) fn long(bytes: &[u8]) -> Integer {
+    if let 1..=8 = bytes.len() {
+        let mut low = [0; 8];
+        low[..bytes.len()].copy_from_slice(bytes);
+        // Moves the sign bit to the top and back.
+        let unused = 64 - 8 * bytes.len() as u32;
+        return Integer::Signed((i64::from_le_bytes(low) << unused) >> unused);
+    }
+    long_of_any_length(bytes)
+}
+
+fn long_of_any_length(bytes: &[u8]) -> Integer {
     let negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
     let fill = if negative { 0xff } else { 0 };
     let significant = bytes.len() - bytes.iter().rev().take_while(|&&b| b == fill).count();

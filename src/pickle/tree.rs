@@ -40,14 +40,24 @@ enum Node {
 impl Tree {
     /// Decodes one pickle that lies in memory.
     pub fn load(bytes: &[u8]) -> Result<Value, PickleError> {
+        Self::load_in_pieces(bytes, bytes.len().max(1))
+    }
+
+    /// Decodes one pickle that arrives in pieces of `piece` bytes.
+    pub fn load_in_pieces(bytes: &[u8], piece: usize) -> Result<Value, PickleError> {
         let mut machine = Machine::new(Self::default(), Limits::default());
-        match machine.feed(bytes)? {
-            Progress::NeedMore(_) => Err(PickleError::Truncated { offset: machine.offset() }),
-            Progress::Done(_) => {
-                let (tree, root) = machine.into_parts();
-                Ok(root.map_or(Value::None, |root| tree.value(root, &mut Vec::new())))
+        let (mut start, mut end) = (0, 0);
+        while end < bytes.len() {
+            end = (end + piece).min(bytes.len());
+            match machine.feed(&bytes[start..end])? {
+                Progress::NeedMore(used) => start += used,
+                Progress::Done(_) => {
+                    let (tree, root) = machine.into_parts();
+                    return Ok(tree.value(root.expect("a value at STOP"), &mut Vec::new()));
+                }
             }
         }
+        Err(PickleError::Truncated { offset: machine.offset() })
     }
 
     fn value(&self, at: usize, open: &mut Vec<usize>) -> Value {

@@ -293,6 +293,10 @@ impl SnapshotBuilder {
         for item in items {
             let Item::Dict(dict) = item.item() else { return Ok(None) };
             let Some((shape, row)) = self.sealed(dict)? else { return Ok(None) };
+            // Frames make a stack, which is sealed when it is used if it grows item by item.
+            if shape == Shape::Frame {
+                return Ok(None);
+            }
             match &mut range {
                 None => range = Some((shape, row..row + 1)),
                 Some((same, rows)) if *same == shape && rows.end == row => rows.end += 1,
@@ -468,12 +472,6 @@ impl Builder for SnapshotBuilder {
         };
         let slot = self.lists[row as usize];
         let rows = match (slot, first.item()) {
-            // A list of frames. One that grows item by item is sealed when it is used.
-            (ListSlot::Fresh, Item::Dict(dict))
-                if matches!(self.dicts[dict as usize], DictSlot::Row(Shape::Frame, _)) =>
-            {
-                None
-            }
             (ListSlot::Fresh, Item::Dict(_)) => self.extend_rows(None, items)?,
             (ListSlot::Rows(shape, at), _) => self.extend_rows(Some((shape, at)), items)?,
             _ => None,

@@ -1,12 +1,28 @@
 //! A decoded value in eight bytes.
 
+use std::num::NonZeroU64;
+
 use super::ids::StrId;
 
-/// A value, or a handle to one: three bits of tag, 61 bits of payload.
+/// A value, or a handle to one: three bits of tag, 61 bits of payload. No tag is 0, so that an absent word, of which
+/// the memo may have many, needs no room of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Word(u64);
+pub(super) struct Word(NonZeroU64);
 
 const TAG_BITS: u32 = 3;
+
+const INT: u64 = 1;
+const TEXT: u64 = 2;
+const LIST: u64 = 3;
+const DICT: u64 = 4;
+const PAIR: u64 = 5;
+const WIDE: u64 = 6;
+const CONSTANT: u64 = 7;
+
+/// Payloads of [`CONSTANT`].
+const FALSE: u32 = 0;
+const TRUE: u32 = 1;
+const NONE: u32 = 2;
 
 /// What a [`Word`] holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,40 +43,48 @@ pub(super) enum Item {
 }
 
 impl Word {
+    #[inline]
+    fn tagged(payload: u64, tag: u64) -> Self {
+        // The tag is not 0, so neither is the word.
+        Self(NonZeroU64::new(payload << TAG_BITS | tag).unwrap_or(NonZeroU64::MIN))
+    }
+
     /// `value`, when it fits.
     #[inline]
     pub(super) fn int(value: i64) -> Option<Self> {
-        let word = (value as u64) << TAG_BITS;
-        ((word as i64) >> TAG_BITS == value).then_some(Self(word))
+        ((value << TAG_BITS) >> TAG_BITS == value).then(|| Self::tagged(value as u64, INT))
     }
 
     #[inline]
     pub(super) fn new(item: Item) -> Self {
-        let tagged = |payload: u32, tag: u64| Self(u64::from(payload) << TAG_BITS | tag);
         match item {
-            Item::Int(value) => Self((value as u64) << TAG_BITS),
-            Item::Text(id) => tagged(id.0, 1),
-            Item::List(row) => tagged(row, 2),
-            Item::Dict(row) => tagged(row, 3),
-            Item::Pair(row) => tagged(row, 4),
-            Item::Wide(row) => tagged(row, 5),
-            Item::Bool(value) => tagged(u32::from(value), 6),
-            Item::None => tagged(0, 7),
+            Item::Int(value) => Self::tagged(value as u64, INT),
+            Item::Text(id) => Self::tagged(id.0.into(), TEXT),
+            Item::List(row) => Self::tagged(row.into(), LIST),
+            Item::Dict(row) => Self::tagged(row.into(), DICT),
+            Item::Pair(row) => Self::tagged(row.into(), PAIR),
+            Item::Wide(row) => Self::tagged(row.into(), WIDE),
+            Item::Bool(value) => Self::tagged(u64::from(if value { TRUE } else { FALSE }), CONSTANT),
+            Item::None => Self::tagged(NONE.into(), CONSTANT),
         }
     }
 
     #[inline]
     pub(super) fn item(self) -> Item {
-        let payload = (self.0 >> TAG_BITS) as u32;
-        match self.0 & ((1 << TAG_BITS) - 1) {
-            0 => Item::Int((self.0 as i64) >> TAG_BITS),
-            1 => Item::Text(StrId(payload)),
-            2 => Item::List(payload),
-            3 => Item::Dict(payload),
-            4 => Item::Pair(payload),
-            5 => Item::Wide(payload),
-            6 => Item::Bool(payload == 1),
-            _ => Item::None,
+        let word = self.0.get();
+        let payload = (word >> TAG_BITS) as u32;
+        match word & ((1 << TAG_BITS) - 1) {
+            INT => Item::Int((word as i64) >> TAG_BITS),
+            TEXT => Item::Text(StrId(payload)),
+            LIST => Item::List(payload),
+            DICT => Item::Dict(payload),
+            PAIR => Item::Pair(payload),
+            WIDE => Item::Wide(payload),
+            _ => match payload {
+                FALSE => Item::Bool(false),
+                TRUE => Item::Bool(true),
+                _ => Item::None,
+            },
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use oomscope::snapshot::{LoadOptions, Snapshot, Source, load};
+use oomscope::snapshot::{FrameId, LoadOptions, Snapshot, Source, StackId, load};
 
 /// The project's own test files.
 pub fn testdata() -> PathBuf {
@@ -59,4 +59,115 @@ pub fn json(path: impl AsRef<Path>) -> serde_json::Value {
     let path = path.as_ref();
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a run of the binary gave.
+pub struct Run {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `oomscope` with `arguments` in the project's directory.
+pub fn oomscope<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Run {
+    run_in(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, &[])
+}
+
+/// Runs `oomscope` in `directory` with further environment variables.
+pub fn run_in<S: AsRef<std::ffi::OsStr>>(
+    directory: &Path,
+    arguments: impl IntoIterator<Item = S>,
+    variables: &[(&str, &str)],
+) -> Run {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_oomscope"))
+        .args(arguments)
+        .current_dir(directory)
+        .envs(variables.iter().copied())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { status: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// The JSON that a command prints; the run must succeed.
+pub fn json_of(arguments: &[&str]) -> serde_json::Value {
+    let run = oomscope(arguments);
+    assert_eq!(run.status, 0, "{arguments:?}: {}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
+
+/// Everything that a snapshot says, a line a row, with all handles resolved.
+pub fn describe(snapshot: &Snapshot) -> Vec<String> {
+    let mut lines = vec![
+        format!("{} devices visible", snapshot.visible_devices),
+        format!("settings {:?}", snapshot.settings),
+        format!("torch {}", snapshot.format.torch()),
+    ];
+    for device in snapshot.devices.iter().chain(&snapshot.host) {
+        lines.push(format!("device {} {}", device.ordinal, device.consistent));
+        for segment in snapshot.segments_of(device) {
+            lines.push(format!(
+                "segment {} {:#x} {} {:?} {:?} {:?} stream {:#x} {:?} {:?} {} {} blocks {}",
+                segment.device,
+                segment.address,
+                segment.total_size,
+                segment.allocated_size,
+                segment.active_size,
+                segment.requested_size,
+                snapshot.streams[segment.stream.index()],
+                segment.kind,
+                snapshot.pools[segment.pool.index()],
+                segment.expandable,
+                segment.blocks.len(),
+                stack(snapshot, segment.stack),
+            ));
+            for block in snapshot.blocks_of(segment) {
+                lines.push(format!(
+                    "block {:#x} {} {} {:?} {} forward {}",
+                    block.address,
+                    block.size,
+                    block.requested,
+                    block.state,
+                    stack(snapshot, block.stack),
+                    stack(snapshot, block.forward),
+                ));
+            }
+        }
+        lines.extend(device.events.clone().map(|row| event(snapshot, row, true)));
+    }
+    lines.extend(snapshot.annotations.iter().map(|annotation| {
+        let name = snapshot.text(annotation.name);
+        format!("annotation {name} {} {} {}", annotation.starts, annotation.device, annotation.time_us)
+    }));
+    lines
+}
+
+/// One trace entry, resolved.
+pub fn event(snapshot: &Snapshot, row: usize, with_time: bool) -> String {
+    let event = snapshot.events.get(row);
+    format!(
+        "event {:?} {:#x} {} stream {:#x} {:?} {:?} {:?} time {} {} forward {}",
+        event.action,
+        event.addr,
+        event.size,
+        snapshot.streams[event.stream.index()],
+        snapshot.pools[event.pool.index()],
+        snapshot.text(event.compile_context),
+        snapshot.text(event.user_metadata),
+        if with_time { event.time_us } else { 0 },
+        stack(snapshot, event.stack),
+        stack(snapshot, event.forward),
+    )
+}
+
+fn stack(snapshot: &Snapshot, stack: StackId) -> String {
+    if stack == StackId::NONE {
+        return "no stack".to_owned();
+    }
+    let frame = |id: &FrameId| {
+        let frame = snapshot.frame(*id);
+        format!("{}:{} {}", snapshot.text(frame.filename), frame.line, snapshot.text(frame.name))
+    };
+    format!("[{}]", snapshot.stacks.get(stack).iter().map(frame).collect::<Vec<_>>().join(" < "))
 }

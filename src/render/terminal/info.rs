@@ -135,7 +135,7 @@ fn trace(device: &DeviceInfo) -> String {
 fn stacks(device: &DeviceInfo) -> String {
     match device.blocks_with_stack {
         None => "no block is live".to_owned(),
-        Some(share) if share == 0.0 => "none: per-line ranking of live blocks is impossible".to_owned(),
+        Some(0.0) => "none: per-line ranking of live blocks is impossible".to_owned(),
         Some(share) => format!("{:.0} % of the live blocks", share * 100.0),
     }
 }

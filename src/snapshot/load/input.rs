@@ -21,6 +21,8 @@ pub(super) enum Input<'a> {
         buffer: Vec<u8>,
         at: usize,
         ended: bool,
+        /// Whether an error of the reader ends the stream like its end, once something was read.
+        salvage: bool,
     },
 }
 
@@ -29,8 +31,8 @@ impl<'a> Input<'a> {
         Self::Slice { bytes, at: 0, progress }
     }
 
-    pub(super) fn stream(reader: Box<dyn Read + 'a>) -> Self {
-        Self::Stream { reader, buffer: Vec::new(), at: 0, ended: false }
+    pub(super) fn stream(reader: Box<dyn Read + 'a>, salvage: bool) -> Self {
+        Self::Stream { reader, buffer: Vec::new(), at: 0, ended: false, salvage }
     }
 
     /// The first bytes, enough to tell what they are.
@@ -49,7 +51,7 @@ impl<'a> Input<'a> {
                 let end = at.saturating_add(wanted).min(bytes.len());
                 Ok((&bytes[*at..end], end == bytes.len()))
             }
-            Self::Stream { reader, buffer, at, ended } => {
+            Self::Stream { reader, buffer, at, ended, salvage } => {
                 if *at > 0 {
                     buffer.drain(..*at);
                     *at = 0;
@@ -57,8 +59,11 @@ impl<'a> Input<'a> {
                 while buffer.len() < wanted && !*ended {
                     let missing = (wanted - buffer.len()) as u64;
                     let before = buffer.len();
-                    reader.by_ref().take(missing).read_to_end(buffer)?;
-                    *ended = buffer.len() == before;
+                    match reader.by_ref().take(missing).read_to_end(buffer) {
+                        Ok(_) => *ended = buffer.len() == before,
+                        Err(_) if *salvage && !buffer.is_empty() => *ended = true,
+                        Err(error) => return Err(error),
+                    }
                 }
                 Ok((buffer, *ended))
             }
@@ -128,12 +133,31 @@ mod tests {
     fn stream_equals_slice() {
         let bytes: Vec<u8> = (0..100).collect();
         let mut slice = Input::slice(&bytes, None);
-        let mut stream = Input::stream(Box::new(&bytes[..]));
+        let mut stream = Input::stream(Box::new(&bytes[..]), false);
         for (wanted, used) in [(10, 3), (10, 10), (50, 0), (80, 80), (200, 7), (5, 0)] {
             let expected = slice.window(wanted).unwrap().0.to_vec();
             assert_eq!(stream.window(wanted).unwrap().0, expected);
             slice.consume(used);
             stream.consume(used);
         }
+    }
+
+    /// Gives some bytes, then fails.
+    struct Broken<'a>(&'a [u8]);
+
+    impl Read for Broken<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() { Err(io::Error::other("broken")) } else { self.0.read(buffer) }
+        }
+    }
+
+    #[test]
+    fn what_came_before_an_error_is_salvaged() {
+        let mut input = Input::stream(Box::new(Broken(b"abcdef")), true);
+        assert_eq!(input.window(4).unwrap(), (&b"abcd"[..], false));
+        input.consume(3);
+        assert_eq!(input.window(100).unwrap(), (&b"def"[..], true));
+        assert!(Input::stream(Box::new(Broken(b"abcdef")), false).window(100).is_err());
+        assert!(Input::stream(Box::new(Broken(b"")), true).window(100).is_err());
     }
 }

@@ -60,7 +60,7 @@ pub fn load(source: &Source, options: &LoadOptions) -> Result<Snapshot, LoadErro
     match source {
         Source::Stdin => {
             let reader = CountingReader::new(io::stdin().lock(), options.progress, None);
-            Loader { options }.load(Input::stream(Box::new(reader)), 0)
+            Loader { options }.load(Input::stream(Box::new(reader), options.salvage), 0)
         }
         Source::Path(path) => {
             let file = File::open(path).map_err(LoadError::Open)?;
@@ -71,7 +71,7 @@ pub fn load(source: &Source, options: &LoadOptions) -> Result<Snapshot, LoadErro
             // A pipe or a device cannot be mapped.
             if !metadata.is_file() {
                 let reader = CountingReader::new(file, options.progress, None);
-                return Loader { options }.load(Input::stream(Box::new(reader)), 0);
+                return Loader { options }.load(Input::stream(Box::new(reader), options.salvage), 0);
             }
             match map::map(&file).map_err(LoadError::Open)? {
                 Some(map) => Loader { options }.load(Input::slice(&map, options.progress), 0),
@@ -95,21 +95,21 @@ impl Loader<'_, '_> {
             Kind::Pickle => self.pickle(input),
             Kind::Gzip => {
                 let reader = flate2::bufread::MultiGzDecoder::new(input.into_buffered());
-                self.load(Input::stream(Box::new(reader)), depth + 1)
+                self.load(self.stream(Box::new(reader)), depth + 1)
             }
             Kind::Zstd => {
                 let reader =
                     zstd::stream::read::Decoder::with_buffer(input.into_buffered()).map_err(LoadError::Read)?;
-                self.load(Input::stream(Box::new(reader)), depth + 1)
+                self.load(self.stream(Box::new(reader)), depth + 1)
             }
             Kind::Zip => {
                 let bytes = input.into_bytes()?;
-                archive::with_snapshot(&bytes, |member| self.load(Input::stream(member), depth + 1))
+                archive::with_snapshot(&bytes, |member| self.load(self.stream(member), depth + 1))
             }
             Kind::Html => {
                 let bytes = input.into_bytes()?;
                 let pickle = html::embedded(&bytes)?;
-                self.load(Input::stream(pickle), depth + 1)
+                self.load(self.stream(pickle), depth + 1)
             }
             Kind::Json => {
                 let mut builder = SnapshotBuilder::new();
@@ -118,6 +118,10 @@ impl Loader<'_, '_> {
             }
             Kind::Other(what) => Err(LoadError::NotASnapshot(what)),
         }
+    }
+
+    fn stream<'a>(&self, reader: Box<dyn Read + 'a>) -> Input<'a> {
+        Input::stream(reader, self.options.salvage)
     }
 
     fn pickle(&self, mut input: Input) -> Result<Snapshot, LoadError> {

@@ -1,0 +1,172 @@
+//! `oomscope report`, through the binary.
+
+mod common;
+
+use std::fs;
+
+use common::{json_of, oomscope, run_in, testdata};
+
+const OOM: &str = "testdata/rig/2.6.0/decode_atoom.pickle";
+
+#[test]
+fn a_file_alone_is_reported_at_its_oom() {
+    let run = oomscope([OOM]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert_eq!(run.stderr, "");
+    for figure in
+        ["3.48 GiB", "616.4 MiB", "2.88 GiB", "76.1 MiB", "78.1 MiB", "70.0 MiB", "event 1 803", "workloads.py:128"]
+    {
+        assert!(run.stdout.contains(figure), "no {figure} in\n{}", run.stdout);
+    }
+    assert!(run.stdout.lines().count() <= 30, "{}", run.stdout);
+    assert_eq!(run.stdout, oomscope(["report", OOM]).stdout);
+}
+
+#[test]
+fn golden_report() {
+    let golden = testdata().join("golden/report_oom_train.txt");
+    let run = oomscope(["report", "testdata/rig/2.6.0/oom_train.pickle"]);
+    if std::env::var_os("OOMSCOPE_BLESS").is_some() {
+        fs::write(&golden, &run.stdout).unwrap();
+    }
+    assert_eq!(run.stdout, fs::read_to_string(golden).unwrap(), "OOMSCOPE_BLESS=1 accepts the new text");
+}
+
+#[test]
+fn json_has_the_shapes_of_the_other_commands() {
+    let report = json_of(&["report", OOM, "--json"]);
+    assert_eq!(report["oomscope"], env!("CARGO_PKG_VERSION"));
+    assert_eq!((report["command"].as_str(), report["file"].as_str()), (Some("report"), Some(OOM)));
+    assert!(report["warnings"].as_array().unwrap().is_empty());
+    let strip = |mut value: serde_json::Value| {
+        for key in ["oomscope", "command", "file", "warnings"] {
+            value.as_object_mut().unwrap().remove(key);
+        }
+        value
+    };
+    for command in ["info", "segments", "top"] {
+        assert_eq!(report[command], strip(json_of(&[command, OOM, "--json"])), "{command}");
+    }
+}
+
+#[test]
+fn output_directory_gets_json_and_a_picture() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("new/out");
+    let run = oomscope(["report".as_ref(), OOM.as_ref(), "-o".as_ref(), out.as_os_str()]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let json = fs::read_to_string(out.join("report.json")).unwrap();
+    assert_eq!(json, oomscope(["report", OOM, "--json"]).stdout);
+    let svg = fs::read_to_string(out.join("timeline.svg")).unwrap();
+    roxmltree::Document::parse(&svg).unwrap();
+    let mut names: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["report.json", "timeline.svg"], "no half-written file stays");
+}
+
+#[test]
+fn an_unwritable_directory_is_an_error() {
+    let run = oomscope(["report", OOM, "-o", "/proc/nowhere"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("/proc/nowhere"), "{}", run.stderr);
+}
+
+#[test]
+fn a_chosen_oom_and_a_chosen_moment() {
+    assert_eq!(json_of(&["report", OOM, "--oom", "1", "--json"])["top"]["at"]["event"], 1803);
+    let run = oomscope(["report", OOM, "--oom", "2"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("1 recorded OOMs"), "{}", run.stderr);
+    assert_eq!(json_of(&["report", OOM, "--at", "1000", "--json"])["top"]["at"]["event"], 1000);
+    let run = oomscope(["report", OOM, "--at", "sometime"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("peak:requested"), "{}", run.stderr);
+}
+
+#[test]
+fn devices_are_told_apart_and_the_one_with_the_oom_comes_first() {
+    let report = json_of(&["report", "testdata/rig/2.6.0/multigpu.pickle", "--json"]);
+    let devices = report["segments"]["devices"].as_array().unwrap();
+    assert_eq!(devices.iter().map(|device| device["device"].as_i64().unwrap()).collect::<Vec<_>>(), [0, 1]);
+    let one = json_of(&["report", "testdata/rig/2.6.0/multigpu.pickle", "--device", "1", "--json"]);
+    assert_eq!(one["segments"]["devices"].as_array().unwrap().len(), 1);
+    assert_eq!(one["segments"]["devices"][0], devices[1]);
+    let run = oomscope(["report", "testdata/rig/2.6.0/multigpu.pickle", "--device", "7"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("there is device 0, 1"), "{}", run.stderr);
+}
+
+#[test]
+fn unreadable_files_name_the_file_and_end_in_2() {
+    for (file, words) in [
+        ("testdata/cases/12_truncated.pickle", "cut off at byte 3942"),
+        ("testdata/cases/12_empty.pickle", "is empty"),
+        ("testdata/cases/12_code.pickle", "STACK_GLOBAL"),
+        ("testdata/no_such_file.pickle", "No such file"),
+        ("README.md", "plain text"),
+    ] {
+        let run = oomscope([file]);
+        assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{file}");
+        assert!(run.stderr.contains(file) && run.stderr.contains(words), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn salvage_says_so_everywhere_and_ends_in_2() {
+    let run = oomscope(["report", "testdata/cases/12_truncated.pickle", "--salvage"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("salvaged: the file breaks off at byte 3942"), "{}", run.stderr);
+    assert!(run.stdout.contains("reserved") && run.stdout.contains("salvaged"), "{}", run.stdout);
+    let run = oomscope(["report", "testdata/cases/12_truncated.pickle", "--salvage", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert!(json["warnings"][0].as_str().unwrap().contains("salvaged"));
+}
+
+#[test]
+fn a_directory_gives_a_line_a_file() {
+    let run = oomscope(["testdata/cases"]);
+    // Three of the files cannot be read: the others are listed all the same.
+    assert_eq!(run.status, 2);
+    for name in ["12_code", "12_empty", "12_truncated"] {
+        assert!(run.stderr.contains(name), "{}", run.stderr);
+    }
+    assert!(run.stdout.contains("08_cycle_50185.pickle") && run.stdout.contains("/app/oom.py:13"), "{}", run.stdout);
+    assert_eq!(oomscope(["testdata/rig/2.6.0"]).status, 0);
+}
+
+#[test]
+fn standard_input_is_a_file_too() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_oomscope"))
+        .args(["info", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(&fs::read(testdata().join("rig/2.6.0/decode_atoom.pickle")).unwrap())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let ours: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(ours["file"], "standard input");
+    assert_eq!(ours["devices"], json_of(&["info", OOM, "--json"])["devices"]);
+}
+
+/// Same input, same output, whatever the number of threads.
+#[test]
+fn threads_do_not_change_a_byte() {
+    let directory = testdata();
+    for command in ["report", "info", "top", "segments", "timeline"] {
+        for file in ["rig/2.6.0/multigpu.pickle", "rig/2.6.0/train_ring500.pickle", "rig/2.6.0/decode.pickle"] {
+            let of = |threads| run_in(&directory, [command, file, "--json"], &[("RAYON_NUM_THREADS", threads)]).stdout;
+            let first = of("1");
+            assert!(!first.is_empty());
+            assert_eq!(first, of("8"), "{command} {file}");
+            assert_eq!(first, of("8"), "{command} {file} once more");
+        }
+    }
+}
