@@ -50,7 +50,11 @@ pub fn growing(history: &History, sites: &Sites, state: u32) -> Option<Vec<Growi
 pub fn growth(growing: &[Growing]) -> Growth {
     Growth {
         bytes: growing.iter().map(|site| site.bytes).sum(),
-        sites: growing.iter().map(|site| site.site.clone()).collect(),
+        // Whole paths would fill the sentence that names them.
+        sites: growing
+            .iter()
+            .map(|site| site.site.rsplit(['/', '\\']).next().unwrap_or(&site.site).to_owned())
+            .collect(),
     }
 }
 

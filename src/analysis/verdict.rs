@@ -5,7 +5,9 @@ use super::growth::{growing, growth};
 use super::sites::Sites;
 use super::totals::Totals;
 use crate::history::History;
-use crate::oom::{Facts, Growth, Message};
+use crate::oom::reconcile::Reconciliation;
+use crate::oom::remedies::{Settings, TorchRange};
+use crate::oom::{Diagnosis, Facts, Inputs, Log, Message, Verdict, diagnose};
 use crate::units::bytes;
 
 /// Figures of a text and of a snapshot of the same failure may differ by one step of the segment sizes.
@@ -79,7 +81,81 @@ pub fn join(facts: Facts, message: &Message) -> (Facts, Vec<String>) {
     (joined, contradictions)
 }
 
-/// Names of growing sites, for those who only want the growth.
-pub fn growth_of(history: &History, sites: &Sites, state: u32) -> Option<Growth> {
-    growing(history, sites, state).map(|found| growth(&found))
+/// What lies beside a snapshot.
+#[derive(Default)]
+pub struct Evidence<'a> {
+    /// The job's log.
+    pub log: Option<&'a Log>,
+    /// Makes the account of a card from a message, the reserved and the free bytes, and the device.
+    #[allow(clippy::type_complexity)]
+    pub account: Option<&'a (dyn Fn(Option<&Message>, Option<u64>, Option<u64>, u32) -> Option<Reconciliation> + Sync)>,
+}
+
+/// The diagnosis of `failure`, or of a moment without one (`totals`), with the evidence beside it.
+///
+/// `None` when nothing failed and nothing contradicts the card: there is nothing to judge.
+pub fn diagnosis(
+    history: &History,
+    sites: &Sites,
+    failure: Option<&Failure>,
+    totals: &Totals,
+    card: Option<u64>,
+    evidence: &Evidence,
+) -> Option<Diagnosis> {
+    let device = history.device.ordinal;
+    let mut messages = evidence.log.iter().flat_map(|log| &log.messages);
+    let message = match failure {
+        Some(failure) => messages.find(|message| is_about(message, failure, device)),
+        // The job died, but this file has no failure of it: the text decides alone.
+        None => messages.find(|message| message.device.is_some_and(|found| i64::from(found) == device)),
+    };
+    let (facts, contradictions) = match (failure, message) {
+        (Some(failure), Some(message)) => join(facts(history, failure, sites, card), message),
+        (Some(failure), None) => (facts(history, failure, sites, card), Vec::new()),
+        (None, Some(message)) => {
+            let note = "the snapshot has no failure at this moment: the verdict is that of the text".to_owned();
+            (evidence.log.map_or_else(|| Facts::of_message(message), |log| log.facts(message)), vec![note])
+        }
+        (None, None) => (of_totals(totals, card), Vec::new()),
+    };
+    let (reserved, free) = match failure {
+        Some(failure) => (Some(failure.totals.reserved), Some(failure.device_free)),
+        None => (None, None),
+    };
+    let account = evidence.account.and_then(|account| account(message, reserved, free, u32::try_from(device).ok()?));
+    let found = diagnose(Inputs {
+        facts,
+        log: evidence.log,
+        message,
+        settings: settings(history),
+        torch: torch(history),
+        account,
+        contradictions,
+    });
+    let says_nothing = failure.is_none() && message.is_none() && found.verdict == Verdict::Undecidable;
+    (!says_nothing).then_some(found)
+}
+
+/// The settings in force, as far as the file tells.
+fn settings(history: &History) -> Settings {
+    let recorded = &history.snapshot.settings;
+    let is_expandable = history.snapshot.segments_of(history.device).iter().any(|segment| segment.expandable);
+    if !recorded.recorded {
+        return Settings { expandable: is_expandable.then_some(true), ..Settings::default() };
+    }
+    let rules = &recorded.rules;
+    Settings {
+        expandable: Some(rules.expandable || is_expandable),
+        max_split: Some(rules.max_split_size.is_some()),
+        roundup: Some(rules.roundup_power2_divisions.iter().any(|&divisions| divisions > 1)),
+        gc_threshold: Some(rules.gc_threshold > 0.0),
+        // set_per_process_memory_fraction leaves no trace in the file.
+        memory_fraction: rules.memory_fraction.map(|_| true),
+    }
+}
+
+fn torch(history: &History) -> TorchRange {
+    let format = &history.snapshot.format;
+    let pair = |version: crate::allocator::TorchVersion| (u32::from(version.major), u32::from(version.minor));
+    TorchRange { at_least: format.torch_at_least.map(pair), below: format.torch_below.map(pair) }
 }

@@ -5,8 +5,12 @@
 
 mod args;
 mod directory;
+mod estimate;
+mod evidence;
+mod howto;
 mod info;
 mod input;
+mod oom;
 mod output;
 mod progress;
 mod report;
@@ -62,6 +66,9 @@ Examples:
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
+  oomscope oom job.log                          the verdict from the error text alone
+  oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
+  oomscope howto hook                           code that takes a snapshot when it fails
 
 Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
 
@@ -72,6 +79,9 @@ enum Command {
     Top(top::Args),
     Segments(segments::Args),
     Timeline(timeline::Args),
+    Oom(oom::Args),
+    Estimate(estimate::Args),
+    Howto(howto::Args),
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
@@ -83,6 +93,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Top(args) => top::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Timeline(args) => timeline::run(&args),
+        Command::Oom(args) => oom::run(&args),
+        Command::Estimate(args) => estimate::run(&args),
+        Command::Howto(args) => howto::run(&args),
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod budget;
 mod clauses;
 mod clues;
+pub mod diagnosis;
 pub mod estimate;
 pub mod facts;
 pub mod figure;
@@ -23,6 +24,7 @@ pub mod tag;
 mod time;
 pub mod verdict;
 
+pub use diagnosis::{Diagnosis, Inputs, diagnose};
 pub use facts::{Facts, Growth};
 pub use log::{Log, read};
 pub use marks::Marks;

@@ -128,7 +128,8 @@ impl ModelConfig {
             return Err(ConfigError::Absurd);
         }
         let (q, kv) = (heads * head, kv_heads * head);
-        let mut block = hidden * q * 2 + hidden * kv * 2 + experts * 3 * hidden * inner + u128::from(family.norms) * hidden;
+        let mut block =
+            hidden * q * 2 + hidden * kv * 2 + experts * 3 * hidden * inner + u128::from(family.norms) * hidden;
         if family.qkv_bias || raw.attention_bias == Some(true) {
             block += q + 2 * kv;
         }
