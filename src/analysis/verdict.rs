@@ -5,9 +5,11 @@ use super::growth::{growing, growth};
 use super::sites::Sites;
 use super::totals::Totals;
 use crate::history::History;
+use crate::oom::log::Programs;
 use crate::oom::reconcile::Reconciliation;
 use crate::oom::remedies::{Settings, TorchRange};
 use crate::oom::{Diagnosis, Facts, Inputs, Log, Message, Verdict, diagnose};
+use crate::snapshot::Snapshot;
 use crate::units::bytes;
 
 /// Figures of a text and of a snapshot of the same failure may differ by one step of the segment sizes.
@@ -127,6 +129,7 @@ pub fn diagnosis(
         facts,
         log: evidence.log,
         message,
+        programs: programs(history.snapshot),
         settings: settings(history),
         torch: torch(history),
         account,
@@ -158,4 +161,21 @@ fn torch(history: &History) -> TorchRange {
     let format = &history.snapshot.format;
     let pair = |version: crate::allocator::TorchVersion| (u32::from(version.major), u32::from(version.minor));
     TorchRange { at_least: format.torch_at_least.map(pair), below: format.torch_below.map(pair) }
+}
+
+/// Programs that the frames of a snapshot belong to.
+fn programs(snapshot: &Snapshot) -> Programs {
+    let mut programs = Programs::default();
+    for frame in &snapshot.frames {
+        let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.filename));
+        programs.vllm |= file.contains("/vllm/");
+        programs.sglang |= file.contains("/sglang/");
+        programs.trainer |= file.ends_with("transformers/trainer.py");
+        programs.diffusers |= file.contains("/diffusers/");
+        programs.lightning |= file.contains("/lightning/pytorch/") || file.contains("/pytorch_lightning/");
+        programs.deepspeed |= file.contains("/deepspeed/");
+        programs.training |= name.contains("torch::autograd::Engine") || file.contains("/torch/optim/");
+        programs.evaluation |= matches!(name, "evaluation_loop" | "prediction_step");
+    }
+    programs
 }

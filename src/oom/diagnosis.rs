@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::facts::Facts;
-use super::log::Log;
+use super::log::{Log, Programs};
 use super::marks::Phase;
 use super::message::Message;
 use super::phases::Entry;
@@ -20,6 +20,8 @@ pub struct Inputs<'a> {
     pub log: Option<&'a Log>,
     /// The error text, from that log or not.
     pub message: Option<&'a Message>,
+    /// Programs that take part, besides those that the log names.
+    pub programs: Programs,
     /// Settings in force.
     pub settings: Settings,
     /// Releases, where the text does not tell.
@@ -98,7 +100,7 @@ pub fn diagnose(inputs: Inputs) -> Diagnosis {
         message: inputs.message,
         phase: phase.as_ref().map(|phase| phase.phase.clone()),
         was_ready: phase.as_ref().is_some_and(|phase| phase.was_ready),
-        programs: inputs.log.map_or_else(Default::default, |log| log.programs),
+        programs: inputs.programs.and(inputs.log.map_or_else(Default::default, |log| log.programs)),
         budget: inputs.log.map_or_else(Default::default, |log| log.budget.clone()),
         settings,
         torch,

@@ -49,8 +49,7 @@ pub struct Programs {
 /// Reads `log` by `marks`.
 pub fn read(log: &[u8], marks: &Marks) -> Log {
     let log = decoded(log);
-    let messages = scan(&log);
-    let chronology = Chronology::new(&log, marks);
+    let (messages, chronology) = rayon::join(|| scan(&log), || Chronology::new(&log, marks));
     let until = messages.first().map_or(log.len(), |message| message.offset);
     let clues = Clues::gather(&log, until);
     Log { budget: Budget::read(&clues), programs: Programs::of(&clues), messages, chronology }
@@ -71,6 +70,21 @@ fn decoded(log: &[u8]) -> Cow<'_, [u8]> {
 }
 
 impl Programs {
+    /// Those of either.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            vllm: self.vllm || other.vllm,
+            sglang: self.sglang || other.sglang,
+            trainer: self.trainer || other.trainer,
+            diffusers: self.diffusers || other.diffusers,
+            lightning: self.lightning || other.lightning,
+            deepspeed: self.deepspeed || other.deepspeed,
+            training: self.training || other.training,
+            evaluation: self.evaluation || other.evaluation,
+            sleep_mode: self.sleep_mode || other.sleep_mode,
+        }
+    }
+
     fn of(clues: &Clues) -> Self {
         let has = |words: &[&str]| words.iter().any(|words| clues.has(words));
         Self {
@@ -82,12 +96,12 @@ impl Programs {
             deepspeed: has(&["deepspeed/"]),
             training: has(&[
                 ".backward(",
-                "in backward",
+                ", in backward",
                 "optimizer.step(",
-                "in training_step",
+                ", in training_step",
                 "***** Running training *****",
             ]),
-            evaluation: has(&["in evaluation_loop", "in prediction_step", "***** Running Evaluation"]),
+            evaluation: has(&[", in evaluation_loop", ", in prediction_step", "***** Running Evaluation"]),
             sleep_mode: has(&["enable_sleep_mode=True", "--enable-sleep-mode", "torch_memory_saver"]),
         }
     }

@@ -40,10 +40,10 @@ pub fn read(row: &Lookalike, text: &Squashed, offset: usize) -> Option<Message> 
         text.find(row.with.as_bytes())?;
     }
     let mut message = Message::new(row.kind, offset, offset + row.anchor.len());
-    let after = |words: &[u8]| Some(figure::read(text.after(words)?.0)?.0.bytes?);
+    let after = |words: &[u8]| figure::read(text.after(words)?.0)?.0.bytes;
     match row.kind {
         Kind::NcclCalloc => {
-            let plain = |words: &[u8]| Some(figure::read_plain(text.after(words)?.0)?.0.bytes?);
+            let plain = |words: &[u8]| figure::read_plain(text.after(words)?.0)?.0.bytes;
             message.tried = plain(b"cudacalloc").or_else(|| plain(b"cudamalloc")).or_else(|| plain(b"hostalloc"));
         }
         Kind::VllmKvCache => {

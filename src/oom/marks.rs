@@ -1,8 +1,10 @@
 //! The table of marks: which text of a log tells which phase.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, MatchKind, packed};
+use memchr::memmem;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -116,7 +118,45 @@ pub enum MarksError {
 #[derive(Clone, Debug)]
 pub struct Marks {
     rows: Vec<Mark>,
-    finder: AhoCorasick,
+    parts: Vec<Part>,
+    longest: usize,
+}
+
+/// A finder for some of the rows: a vector unit looks for a few dozen texts several times faster than an automaton
+/// does for all of them.
+#[derive(Clone, Debug)]
+struct Part {
+    rows: Vec<usize>,
+    finder: Finder,
+}
+
+#[derive(Clone, Debug)]
+enum Finder {
+    Packed(packed::Searcher),
+    Automaton(AhoCorasick),
+    /// Functions of a traceback: `File "x.py", line 3, in name`.
+    Frames(HashMap<String, usize>),
+}
+
+/// What begins the text of a row that stands for a function of a traceback.
+const FRAME: &str = "in ";
+/// What stands before the function in a traceback.
+const BEFORE_FRAME: &[u8] = b", in ";
+
+/// Rows in a part.
+const PART: usize = 32;
+/// Bytes of a log that are searched for all parts before the next ones.
+const BLOCK: usize = 4 << 20;
+
+/// A mark that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Row of the table.
+    pub row: usize,
+    /// Where in the log it begins.
+    pub offset: usize,
+    /// Its number.
+    pub number: Option<u64>,
 }
 
 impl Marks {
@@ -129,11 +169,12 @@ impl Marks {
     pub fn with(table: &str) -> Result<Self, MarksError> {
         let mut rows = parse(table)?;
         rows.extend(parse(BUILT_IN)?);
-        let finder = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostFirst)
-            .build(rows.iter().map(|row| row.text.as_bytes()))
-            .map_err(|_| MarksError::Large)?;
-        Ok(Self { rows, finder })
+        let (frames, texts): (Vec<usize>, Vec<usize>) =
+            (0..rows.len()).partition(|&row| rows[row].text.starts_with(FRAME));
+        let mut parts = texts.chunks(PART).map(|chunk| Part::texts(chunk, &rows)).collect::<Result<Vec<_>, _>>()?;
+        parts.push(Part::frames(frames, &rows));
+        let longest = rows.iter().map(|row| row.text.len()).max().unwrap_or(0);
+        Ok(Self { rows, parts, longest })
     }
 
     /// The rows.
@@ -141,13 +182,78 @@ impl Marks {
         &self.rows
     }
 
-    /// Every mark in `log`: the row, where it begins, and its number.
-    pub fn find<'a>(&'a self, log: &'a [u8]) -> impl Iterator<Item = (usize, usize, Option<u64>)> + 'a {
-        self.finder.find_iter(log).filter_map(|found| {
-            let row = found.pattern().as_usize();
-            let number = number_at(log, found.end());
-            (!self.rows[row].with_number || number.is_some()).then(|| (row, found.start(), number))
-        })
+    /// Calls `each` for every mark in `log`, in order. Of marks at one place the first row counts.
+    pub fn find(&self, log: &[u8], mut each: impl FnMut(Found)) {
+        let mut last_end = 0;
+        let mut found = Vec::new();
+        for start in (0..log.len()).step_by(BLOCK) {
+            let end = log.len().min(start + BLOCK);
+            // A mark may begin in this block and end in the next.
+            let block = &log[start..log.len().min(end + self.longest)];
+            found.clear();
+            for part in &self.parts {
+                part.find(block, |row, at| found.push((start + at, row)));
+            }
+            found.retain(|&(offset, _)| offset < end);
+            found.sort_unstable();
+            for &(offset, row) in &found {
+                let mark = &self.rows[row];
+                let text_end = offset + mark.text.len();
+                let number = number_at(log, text_end);
+                if offset < last_end || (mark.with_number && number.is_none()) {
+                    continue;
+                }
+                last_end = text_end;
+                each(Found { row, offset, number });
+            }
+        }
+    }
+}
+
+impl Part {
+    fn texts(chunk: &[usize], rows: &[Mark]) -> Result<Self, MarksError> {
+        let texts = || chunk.iter().map(|&row| rows[row].text.as_bytes());
+        let packed =
+            packed::Config::new().match_kind(packed::MatchKind::LeftmostFirst).builder().extend(texts()).build();
+        let finder = match packed {
+            Some(searcher) => Finder::Packed(searcher),
+            // Processors without such a unit.
+            None => Finder::Automaton(
+                AhoCorasick::builder()
+                    .match_kind(MatchKind::LeftmostFirst)
+                    .build(texts())
+                    .map_err(|_| MarksError::Large)?,
+            ),
+        };
+        Ok(Self { rows: chunk.to_vec(), finder })
+    }
+
+    fn frames(found: Vec<usize>, rows: &[Mark]) -> Self {
+        // Of two rows for one function the first counts, as with other texts.
+        let names = found.iter().rev().map(|&row| (rows[row].text[FRAME.len()..].to_owned(), row)).collect();
+        Self { rows: found, finder: Finder::Frames(names) }
+    }
+
+    /// Calls `each` with the row and the place of every one in `block`.
+    fn find(&self, block: &[u8], mut each: impl FnMut(usize, usize)) {
+        match &self.finder {
+            Finder::Packed(searcher) => {
+                searcher.find_iter(block).for_each(|found| each(self.rows[found.pattern().as_usize()], found.start()));
+            }
+            Finder::Automaton(automaton) => {
+                automaton.find_iter(block).for_each(|found| each(self.rows[found.pattern().as_usize()], found.start()));
+            }
+            Finder::Frames(names) => {
+                for at in memmem::find_iter(block, BEFORE_FRAME) {
+                    let name = &block[at + BEFORE_FRAME.len()..];
+                    let length = name.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_').count();
+                    let row = std::str::from_utf8(&name[..length]).ok().and_then(|name| names.get(name));
+                    if let Some(&row) = row {
+                        each(row, at + BEFORE_FRAME.len() - FRAME.len());
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -196,11 +302,26 @@ mod tests {
         assert!(marks.rows().iter().all(|row| !matches!(row.phase, Phase::Other(_))));
     }
 
+    /// Marks that lie across the border of two blocks are found once.
+    #[test]
+    fn blocks_meet_without_a_seam() {
+        let marks = Marks::built_in();
+        for shift in 0..40 {
+            let mut log = vec![b'x'; BLOCK - shift];
+            log.extend_from_slice(b"Capturing CUDA graph");
+            log.extend_from_slice(&[b'x'; 100]);
+            let mut found = Vec::new();
+            marks.find(&log, |mark| found.push(mark.offset));
+            assert_eq!(found, [BLOCK - shift]);
+        }
+    }
+
     #[test]
     fn a_user_adds_phases() {
         let marks = Marks::with("# mine\nmerge | my tool | Merging shard {n}\n").expect("a table");
-        let found: Vec<_> = marks.find(b"Merging shard 12\nMerging shard x").collect();
-        assert_eq!(found, [(0, 0, Some(12))]);
+        let mut found = Vec::new();
+        marks.find(b"Merging shard 12\nMerging shard x", |mark| found.push(mark));
+        assert_eq!(found, [Found { row: 0, offset: 0, number: Some(12) }]);
         assert_eq!(marks.rows()[0].phase, Phase::Other("merge".to_owned()));
         assert_eq!(Marks::with("ready | x\n").expect_err("two columns"), MarksError::Row(1));
         assert_eq!(Marks::with("\nready | x | ab").expect_err("short"), MarksError::Short(2));

@@ -3,8 +3,8 @@
 use memchr::memchr;
 use serde::Serialize;
 
-use super::marks::Marks;
 pub use super::marks::Phase;
+use super::marks::{Found, Marks};
 use super::message::Message;
 use super::squash::line_start;
 use super::tag::{self, Tag};
@@ -50,11 +50,14 @@ impl Chronology {
     /// Reads `log` by `marks`.
     pub fn new(log: &[u8], marks: &Marks) -> Self {
         let mut entries: Vec<Entry> = Vec::new();
-        for (row, offset, number) in marks.find(log) {
+        marks.find(log, |Found { row, offset, number }| {
             let mark = &marks.rows()[row];
             if let Some(open) = entries.last_mut().filter(|open| open.phase == mark.phase && open.text == mark.text) {
-                (open.count, open.last, open.number) = (open.count + 1, offset, number.or(open.number));
-                continue;
+                let source = tag::of_prefix(&log[line_start(log, offset).max(offset.saturating_sub(512))..offset]);
+                if source == open.source {
+                    (open.count, open.last, open.number) = (open.count + 1, offset, number.or(open.number));
+                    return;
+                }
             }
             if entries.len() >= MOST {
                 // Alternating marks of many steps: what is near the error matters more than the middle.
@@ -74,7 +77,7 @@ impl Chronology {
                 after_us: None,
                 time: time::of_line(line),
             });
-        }
+        });
         let mut before: Option<LogTime> = None;
         for entry in &mut entries {
             entry.after_us = before.zip(entry.time).and_then(|(from, to)| from.until(to));

@@ -93,7 +93,7 @@ pub fn reconcile(sources: &Sources) -> Option<Reconciliation> {
         bytes: found.map(|(bytes, _)| bytes),
         source: found.map_or_else(|| "not known".to_owned(), |(_, source)| source.to_owned()),
     };
-    let lines = vec![
+    let mut lines = vec![
         line("card", card),
         line("free", free),
         line("reserved by PyTorch", reserved),
@@ -103,8 +103,10 @@ pub fn reconcile(sources: &Sources) -> Option<Reconciliation> {
             source: context.as_ref().map_or_else(|| "not known".to_owned(), |(_, source)| source.clone()),
         },
         line("other processes", other_bytes.map(|bytes| (bytes, source_of_others))),
-        line("kept by the driver", gpu.and_then(|gpu| gpu.reserved).map(|bytes| (bytes, "nvidia-smi"))),
     ];
+    if let Some(kept) = gpu.and_then(|gpu| gpu.reserved) {
+        lines.push(line("kept by the driver", Some((kept, "nvidia-smi"))));
+    }
     let known = lines[1..].iter().filter_map(|line| line.bytes);
     let explained = known.fold(0i64, |sum, bytes| sum.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX)));
     let unexplained = card.map(|(card, _)| i64::try_from(card).unwrap_or(i64::MAX).saturating_sub(explained));
@@ -154,14 +156,14 @@ fn named_others(message: &Message) -> Vec<(u64, Option<u64>)> {
     message.other_processes.iter().filter(|process| Some(**process) != own).map(|p| (p.pid, p.bytes)).collect()
 }
 
-/// How many of `others` look like contexts of other ranks, and their bytes: at least two, small, and alike.
+/// How many of `others` look like contexts of other ranks, and their bytes: at least three, small, and alike.
 fn sibling_contexts(others: &[(u64, Option<u64>)]) -> (usize, u64) {
     let mut sizes: Vec<u64> =
         others.iter().filter_map(|(_, bytes)| *bytes).filter(|&b| b > 0 && b <= LARGEST_CONTEXT).collect();
     sizes.sort_unstable();
     let Some(&median) = sizes.get(sizes.len() / 2) else { return (0, 0) };
     let alike: Vec<u64> = sizes.into_iter().filter(|size| size.abs_diff(median) <= median / 8).collect();
-    if alike.len() >= 2 { (alike.len(), alike.iter().sum()) } else { (0, 0) }
+    if alike.len() >= 3 { (alike.len(), alike.iter().sum()) } else { (0, 0) }
 }
 
 fn notes(

@@ -2,6 +2,7 @@
 //!
 //! In: bytes of any kind. Out: the messages, in order, equal ones of one source counted instead of repeated.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
@@ -42,18 +43,20 @@ static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
 pub fn scan(log: &[u8]) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     let mut lines = LineCounter { log, at: 0, line: 1 };
-    let mut done = 0;
+    let mut read_already = ReadAlready::default();
     for found in FINDER.find_iter(log) {
-        if found.start() < done {
+        if read_already.contains(found.start()) {
             continue;
         }
+        let done = read_already.end_before(found.start());
         let pattern = found.pattern().as_usize();
+        let text = squash::message(log, found.start());
         let read = match pattern.checked_sub(ANCHORS.len()) {
-            Some(row) => lookalike::read(&LOOKALIKES[row], &squash::message(log, found.start()), found.start()),
-            None => allocator(log, pattern, found.start(), done),
+            Some(row) => lookalike::read(&LOOKALIKES[row], &text, found.start()),
+            None => allocator(log, &text, pattern, found.start(), done),
         };
         let Some(mut message) = read else { continue };
-        done = message.end.max(found.end());
+        read_already.add(&text, message.end.max(found.end()));
         message.line = lines.line_of(message.offset);
         let line_start = squash::line_start(log, message.offset);
         let prefix = &log[line_start.max(message.offset.saturating_sub(512))..message.offset];
@@ -68,23 +71,22 @@ pub fn scan(log: &[u8]) -> Vec<Message> {
 }
 
 /// The message around the anchor at `at`; nothing when it is only the words.
-fn allocator(log: &[u8], pattern: usize, at: usize, done: usize) -> Option<Message> {
+fn allocator(log: &[u8], text: &Squashed, pattern: usize, at: usize, done: usize) -> Option<Message> {
     let before = squash::plain(log, at.saturating_sub(80).max(done), at);
-    let text = squash::message(log, at);
     match pattern {
-        0 => out_of_memory(&before, &text, at),
+        0 => out_of_memory(&before, text, at),
         1 => {
             let is_limit = before.find(b"memoryblockwithsizelargerthan").is_some();
             let kind = if is_limit { Kind::SingleAllocationLimit } else { Kind::Allocator };
-            Some(clauses::read(&text, kind, at)).filter(|message| message.tried.is_some())
+            Some(clauses::read(text, kind, at)).filter(|message| message.tried.is_some())
         }
         2 => {
             let is_whole = text.find(b"wouldexceedallowedmemory").is_some();
             let raised = before.text.ends_with(b"outofmemoryerror:");
-            (is_whole || raised).then(|| clauses::read(&text, Kind::CudaMallocAsync, at))
+            (is_whole || raised).then(|| clauses::read(text, Kind::CudaMallocAsync, at))
         }
-        3 => Some(clauses::read(&text, Kind::AllocationWarning, at)),
-        4 => Some(clauses::read(&text, Kind::DirectMl, at)).filter(|message| message.tried.is_some()),
+        3 => Some(clauses::read(text, Kind::AllocationWarning, at)),
+        4 => Some(clauses::read(text, Kind::DirectMl, at)).filter(|message| message.tried.is_some()),
         _ => fragment(log, at, done),
     }
 }
@@ -102,23 +104,23 @@ fn out_of_memory(before: &Squashed, text: &Squashed, at: usize) -> Option<Messag
         Kind::PreemptiveRejection
     } else if text.find(b"triedtoallocatemorethan1eb").is_some() {
         Kind::MoreThan1Eb
-    } else if ["cuda", "hip", "xpu", "npu", "mlu", "musa", "gcu"].iter().any(|name| backend.ends_with(name.as_bytes()))
-    {
-        Kind::Allocator
-    } else if text.text.starts_with(b"outofmemory.triedtoallocate") {
+    } else if named(backend).is_some() || text.text.starts_with(b"outofmemory.triedtoallocate") {
         Kind::Allocator
     } else {
         return None;
     };
     let mut message = clauses::read(text, kind, at);
     message.backend = match kind {
-        Kind::Allocator | Kind::PreemptiveRejection | Kind::MoreThan1Eb => {
-            let names = ["cuda", "hip", "xpu", "npu", "mlu", "musa", "gcu"];
-            names.iter().find(|name| backend.ends_with(name.as_bytes())).map(|name| name.to_uppercase())
-        }
+        Kind::Allocator | Kind::PreemptiveRejection | Kind::MoreThan1Eb => named(backend).map(str::to_uppercase),
         _ => None,
     };
     Some(message)
+}
+
+/// The device family that ends `word`: its allocator has PyTorch's grammar.
+fn named(word: &[u8]) -> Option<&'static str> {
+    let names = ["cuda", "hip", "xpu", "npu", "mlu", "musa", "gcu"];
+    names.into_iter().find(|name| word.ends_with(name.as_bytes()))
 }
 
 /// A message whose beginning is missing: from the first clause before the anchor on.
@@ -144,6 +146,32 @@ fn drop_echoes(messages: Vec<Message>) -> Vec<Message> {
     };
     let echoes: Vec<bool> = messages.iter().map(is_echo).collect();
     messages.into_iter().zip(echoes).filter(|(_, echo)| !echo).map(|(message, _)| message).collect()
+}
+
+/// The stretches of the log that messages were read from: several ranks may interleave line by line.
+#[derive(Default)]
+struct ReadAlready {
+    stretches: Vec<Range<usize>>,
+}
+
+impl ReadAlready {
+    fn contains(&self, at: usize) -> bool {
+        self.stretches.iter().any(|stretch| stretch.contains(&at))
+    }
+
+    /// The last end of a stretch before `at`.
+    fn end_before(&self, at: usize) -> usize {
+        self.stretches.iter().map(|stretch| stretch.end).filter(|&end| end <= at).max().unwrap_or(0)
+    }
+
+    /// Adds what `text` was made of, up to `end`.
+    fn add(&mut self, text: &Squashed, end: usize) {
+        let start = text.stretches.first().map_or(0, |stretch| stretch.start);
+        // Anchors come in order, and no message reaches far: what lies well before is never asked for again.
+        self.stretches.retain(|stretch| stretch.end + squash::MOST_BYTES > start);
+        let clipped = text.stretches.iter().filter(|stretch| stretch.start < end);
+        self.stretches.extend(clipped.map(|stretch| stretch.start..stretch.end.min(end)));
+    }
 }
 
 /// Counts lines between messages, each only once.

@@ -3,6 +3,8 @@
 //! Without white space it no longer matters where a terminal, a logger or a person broke the lines, not even in the
 //! middle of a word. Each byte remembers where it came from.
 
+use std::ops::Range;
+
 use memchr::{memchr, memchr_iter, memmem};
 
 use super::tag::{self, Tag};
@@ -10,7 +12,7 @@ use super::tag::{self, Tag};
 /// A message is never longer than this many lines ...
 const MOST_LINES: usize = 40;
 /// ... nor than this many bytes.
-const MOST_BYTES: usize = 8 << 10;
+pub(super) const MOST_BYTES: usize = 8 << 10;
 /// Beginnings of messages, squashed: what follows a second one is another message.
 const BEGINNINGS: [&[u8]; 4] =
     [b"outofmemory.tried", b"backendoutofmemory(", b"wouldexceedallowedmemory", b"allocationfailedwithoom"];
@@ -22,6 +24,8 @@ pub struct Squashed {
     pub text: Vec<u8>,
     /// For each byte of `text`, its offset in the log.
     pub offsets: Vec<usize>,
+    /// The stretches of the log that it is made of, in order.
+    pub stretches: Vec<Range<usize>>,
 }
 
 impl Squashed {
@@ -77,6 +81,7 @@ pub fn message(log: &[u8], start: usize) -> Squashed {
                 break;
             }
             squash_into(&mut squashed, &line[skip..], at + skip);
+            squashed.stretches.push(at + skip..line_end);
         }
         if line_end >= end {
             break;
@@ -102,10 +107,11 @@ fn same_source(own: Option<Tag>, other: Option<Tag>) -> bool {
     }
 }
 
-/// A traceback, or an empty line, cannot be the rest of a message.
+/// A traceback, or the beginning of another message, cannot be the rest of a message.
 fn ends_message(line: &[u8]) -> bool {
     let trimmed = line.trim_ascii();
-    trimmed.starts_with(b"Traceback (most recent") || trimmed.starts_with(b"File \"")
+    let begins = memmem::find(line, b"out of memory").is_some() && memmem::find(line, b"(out of memory)").is_none();
+    begins || trimmed.starts_with(b"Traceback (most recent") || trimmed.starts_with(b"File \"")
 }
 
 fn cut_second_message(squashed: &mut Squashed) {
@@ -152,7 +158,9 @@ fn escape_length(bytes: &[u8]) -> usize {
 /// How much of a continued line is the logger's prefix. `first` is the prefix of the message's first line.
 fn continuation(line: &[u8], first: &[u8]) -> usize {
     let common = line.iter().zip(first).take_while(|(a, b)| a == b).count();
-    let boundary = line[..common].iter().rposition(|c| b"]):| >".contains(c)).map_or(0, |at| at + 1);
+    // Not behind any colon: that may be the middle of a time, which differs from line to line.
+    let is_boundary = |at: &usize| b"])| >".contains(&line[*at]) || line[*at..].starts_with(b": ");
+    let boundary = (0..common).rev().find(is_boundary).map_or(0, |at| at + 1);
     let mut at = if boundary >= 3 { boundary } else { 0 };
     loop {
         let rest = &line[at..];

@@ -1,6 +1,5 @@
 //! Which rank or process a line of a log comes from, by the prefix that launchers and loggers write.
 
-use memchr::memmem;
 use serde::Serialize;
 
 /// The speaker of a line.
@@ -39,18 +38,30 @@ const RANK: [&[u8]; 11] = [
 
 /// The tag in `prefix`, which is the part of a line before its text.
 pub fn of_prefix(prefix: &[u8]) -> Option<Tag> {
-    for word in RANK {
-        if let Some(rank) = number_after(prefix, word) {
-            return Some(Tag::Rank(rank));
+    let mut best: Option<(usize, u32)> = None;
+    let mut pid = None;
+    // One pass: a log has this done for every line that matters.
+    for at in 0..prefix.len() {
+        if !matches!(prefix[at], b'[' | b'r' | b'R' | b'W' | b' ' | b'p') {
+            continue;
+        }
+        let rest = &prefix[at..];
+        let trust = RANK.iter().position(|word| rest.starts_with(word));
+        if let Some(trust) = trust.filter(|trust| best.is_none_or(|(found, _)| *trust < found))
+            && let Some(rank) = number(&rest[RANK[trust].len()..])
+        {
+            best = Some((trust, rank));
+        }
+        if pid.is_none() && rest.starts_with(b"pid=") {
+            pid = number(&rest[4..]);
         }
     }
-    number_after(prefix, b"pid=").map(Tag::Pid)
+    best.map(|(_, rank)| Tag::Rank(rank)).or(pid.map(Tag::Pid))
 }
 
-fn number_after(text: &[u8], word: &[u8]) -> Option<u32> {
-    let at = memmem::find(text, word)? + word.len();
-    let digits = text[at..].iter().take_while(|c| c.is_ascii_digit()).count();
-    std::str::from_utf8(&text[at..at + digits]).ok()?.parse().ok()
+fn number(text: &[u8]) -> Option<u32> {
+    let digits = text.iter().take_while(|c| c.is_ascii_digit()).count();
+    std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -431,12 +431,12 @@ fn fragmentation(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let largest = match facts.largest_free {
-        Some(largest) => format!("; the largest piece is {}", bytes(largest)),
+        Some(largest) => format!(", {} the largest piece", bytes(largest)),
         None => String::new(),
     };
     let where_it_is = if facts.from_snapshot { "free next to live blocks" } else { "reserved but not allocated" };
     let evidence = format!(
-        "{} are {where_it_is}{largest}. {} were asked for and the device had {} left; in one piece the memory would have done, with {} to spare.",
+        "{} are {where_it_is}{largest}. {} were asked for, the device had {}; in one piece all would have fit, with {} to spare.",
         bytes(stranded),
         bytes(request),
         bytes(facts.device_free.unwrap_or(0)),

@@ -9,8 +9,8 @@ pub(super) const ROWS: &[Remedy] = &[
     Remedy {
         id: "expandable_segments",
         class: Class::Free,
-        what: "{conf}=expandable_segments:True, set before Python starts, in every process",
-        why: "pieces of one range can be joined whatever lives next to them; where small live blocks lie on every 2 MiB it wins less",
+        what: "{conf}=expandable_segments:True, set before Python starts",
+        why: "pieces can then be joined; less so where every 2 MiB hold a live block",
         applies: |case| case.is_fragmented() && case.may_expand(),
         bytes: |case| case.facts.stranded.filter(|_| case.facts.from_snapshot),
         conflicts: &[
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Remedy] = &[
         id: "roundup",
         class: Class::Free,
         what: "{conf}=roundup_power2_divisions:4, when sizes keep changing",
-        why: "near-equal sizes become equal and fit each other's holes; each block may grow by up to a division",
+        why: "near-equal sizes become equal and fit each other's holes, for somewhat larger blocks",
         applies: |case| {
             case.is_fragmented()
                 && case.is_native()
@@ -101,7 +101,7 @@ pub(super) const ROWS: &[Remedy] = &[
         id: "no_empty_cache",
         class: Class::No,
         what: "torch.cuda.empty_cache()",
-        why: "the allocator gave back all that it could before it failed; what is left is pinned by live blocks",
+        why: "live blocks pin what it would give back",
         applies: |case| case.is_fragmented() && case.is_native(),
         bytes: unknown,
         conflicts: &[],

@@ -4,7 +4,7 @@ use crate::oom::budget::Budget;
 use crate::oom::facts::Facts;
 use crate::oom::log::Programs;
 use crate::oom::marks::Phase;
-use crate::oom::message::{Kind, Message};
+use crate::oom::message::{Kind, Message, ProcessUse};
 use crate::oom::tag::Tag;
 use crate::oom::verdict::{Judgement, Verdict};
 use crate::units::bytes;
@@ -155,12 +155,16 @@ impl<'a> Case<'a> {
 
     /// Training, or nothing says that it is not.
     pub fn may_train(&self) -> bool {
-        !self.is_inference() && !self.is_loading() && !(self.programs.evaluation && !self.programs.training)
+        let only_evaluates = self.programs.evaluation && !self.programs.training;
+        !(self.is_inference() || self.is_loading() || only_evaluates)
     }
 
     /// Surely training.
     pub fn is_training(&self) -> bool {
-        !self.is_inference() && (self.programs.training || self.programs.trainer || self.programs.lightning)
+        let programs = &self.programs;
+        // Trainers evaluate as well; a backward pass does not.
+        let trains = programs.training || ((programs.trainer || programs.lightning) && !programs.evaluation);
+        !self.is_inference() && trains
     }
 
     /// Weights are being read, converted or placed: no batch and no prompt is involved yet.
@@ -171,6 +175,22 @@ impl<'a> Case<'a> {
     /// In this phase.
     pub fn in_phase(&self, phase: &Phase) -> bool {
         self.phase.as_ref() == Some(phase)
+    }
+
+    /// A driver that moves memory to the host (Windows, WSL): it does not tell the process's use, and nothing says that
+    /// a server moves its own pools.
+    pub fn may_spill(&self) -> bool {
+        let hides_use = match self.facts.process_use {
+            ProcessUse::Unknown => true,
+            ProcessUse::NotSaid => self.facts.device_free == Some(0),
+            ProcessUse::Known(_) => false,
+        };
+        hides_use && !self.programs.sleep_mode && !self.programs.vllm && !self.programs.sglang
+    }
+
+    /// Contexts of other ranks are all that others hold here.
+    pub fn only_siblings(&self) -> bool {
+        self.sibling_contexts > 0 && self.facts.others.is_some_and(|others| others <= self.sibling_contexts)
     }
 
     /// Several ranks take part.

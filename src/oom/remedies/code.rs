@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Remedy] = &[
     Remedy {
         id: "inference_mode",
         class: Class::Free,
-        what: "run evaluation under torch.inference_mode() or torch.no_grad()",
+        what: "if this was evaluation: run it under torch.inference_mode() or torch.no_grad()",
         why: "without it every forward pass keeps what a backward pass would need",
         applies: |case| {
             (case.is(Verdict::Accumulation) || (case.is_capacity() && !case.is_loading()))
@@ -71,8 +71,8 @@ pub(super) const ROWS: &[Remedy] = &[
     Remedy {
         id: "long_lived_first",
         class: Class::Free,
-        what: "allocate what lives long before what comes and goes, in one buffer where that is possible",
-        why: "a long-lived block beside short-lived ones pins the segment that they leave",
+        what: "allocate what lives long before what comes and goes, or in one buffer",
+        why: "beside short-lived blocks it pins the segments that they leave",
         applies: |case| case.is_fragmented(),
         bytes: |case| case.facts.stranded.filter(|_| case.facts.from_snapshot),
         conflicts: &[],
@@ -115,8 +115,8 @@ pub(super) const ROWS: &[Remedy] = &[
     Remedy {
         id: "sdpa",
         class: Class::Free,
-        what: "use attn_implementation=\"sdpa\" or \"flash_attention_2\" (scaled_dot_product_attention) instead of a full score matrix",
-        why: "a request of this share of the card may be attention scores, which grow with the square of the length",
+        what: "attn_implementation=\"sdpa\" or \"flash_attention_2\", scaled_dot_product_attention in code of your own",
+        why: "a request of this size may be attention scores, which they never keep whole",
         applies: |case| {
             let may_be_scores = case.is(Verdict::Giant) || (case.is_capacity() && case.has_large_request());
             may_be_scores

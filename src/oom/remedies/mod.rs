@@ -87,7 +87,8 @@ pub struct Advice {
 
 /// All rows, in the order of preference within a class.
 pub fn table() -> impl Iterator<Item = &'static Remedy> {
-    operations::ROWS.iter().chain(allocator::ROWS).chain(code::ROWS).chain(inference::ROWS).chain(training::ROWS)
+    let rooms = [operations::ROWS, allocator::ROWS, training::ROWS, inference::ROWS, code::ROWS];
+    rooms.into_iter().flatten()
 }
 
 /// The remedies for `case`, cheapest first, then what does not help.

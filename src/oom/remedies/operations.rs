@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Remedy] = &[
         class: Class::Free,
         what: "look with nvidia-smi for other processes on this card and stop those that are yours and stale",
         why: "memory outside PyTorch is missing; nothing inside this process can win it back",
-        applies: |case| case.is(Verdict::Outside),
+        applies: |case| case.is(Verdict::Outside) && !case.only_siblings(),
         bytes: |case| case.facts.others.map(|others| others.saturating_sub(case.sibling_contexts)),
         conflicts: &[],
         since: "",
@@ -112,9 +112,7 @@ pub(super) const ROWS: &[Remedy] = &[
         class: Class::Free,
         what: "in the NVIDIA control panel set \"CUDA - Sysmem Fallback Policy\" to \"Prefer No Sysmem Fallback\", then read the figures again",
         why: "the driver moves memory to the host, so the counters do not say what is on the card",
-        applies: |case| {
-            case.is(Verdict::Counters) && !case.programs.sleep_mode && !case.programs.vllm && !case.programs.sglang
-        },
+        applies: |case| case.is(Verdict::Counters) && case.may_spill(),
         bytes: unknown,
         conflicts: &[],
         since: "",
@@ -123,11 +121,9 @@ pub(super) const ROWS: &[Remedy] = &[
     Remedy {
         id: "sleep_mode_budget",
         class: Class::Free,
-        what: "lower the server's share of the card, and let it sleep deeper (vLLM: sleep level 2), before the other phase allocates",
-        why: "its memory is moved out and in; both phases together need more than the card",
-        applies: |case| {
-            case.is(Verdict::Counters) && (case.programs.sleep_mode || case.programs.vllm || case.programs.sglang)
-        },
+        what: "if a server sleeps beside this (sleep mode), lower its share of the card and let it sleep deeper (vLLM: level 2)",
+        why: "a pool that is moved to the host is still counted; awake, both together need more than the card",
+        applies: |case| case.is(Verdict::Counters) && !case.may_spill(),
         bytes: unknown,
         conflicts: &[],
         since: "",

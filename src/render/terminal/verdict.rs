@@ -50,11 +50,11 @@ pub fn remedies(diagnosis: &Diagnosis, most: usize, width: Option<usize>) -> Str
     }
     for (advice, number) in spread(&useful, most).into_iter().zip(1..) {
         let won = advice.expected_bytes.map_or_else(String::new, |won| format!(" (at most {})", bytes(won)));
-        let text = format!("{}{won}: {}", advice.what, advice.why);
+        let text = format!("{}{won} – {}", advice.what, advice.why);
         out += &paragraph(&format!("  {number} {:<7} ", advice.class.name()), &text, width);
     }
     for advice in useless.into_iter().take(most / 3) {
-        out += &paragraph("    not     ", &format!("{}: {}", advice.what, advice.why), width);
+        out += &paragraph("    not     ", &format!("{} – {}", advice.what, advice.why), width);
     }
     for wanted in &diagnosis.wanted {
         out += &paragraph("    open    ", wanted, width);
