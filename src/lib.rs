@@ -4,6 +4,7 @@ pub mod allocator;
 pub mod analysis;
 pub mod cli;
 pub mod history;
+pub mod oom;
 pub mod pickle;
 pub mod render;
 pub mod snapshot;

@@ -9,7 +9,9 @@ use super::ranking::{Attribution, Ranking, live};
 use super::segments::{Questions, Segments, segments};
 use super::series::{Series, SeriesOptions, series};
 use super::sites::Sites;
+use super::verdict::{self, Evidence};
 use crate::history::{At, History, Moment, MomentError};
+use crate::oom::Diagnosis;
 use crate::snapshot::Snapshot;
 
 /// A post-mortem.
@@ -36,6 +38,8 @@ pub struct DeviceReport {
     pub top: Ranking,
     /// Memory over time; `None` without history.
     pub series: Option<Series>,
+    /// The verdict, where there was a failure.
+    pub diagnosis: Option<Diagnosis>,
 }
 
 /// Reports on the devices of `histories`, which are of `snapshot`, at the moment `at`.
@@ -45,13 +49,20 @@ pub fn report(
     sites: &Sites,
     at: At,
     known_capacity: Option<u64>,
+    evidence: &Evidence,
 ) -> Result<Report, MomentError> {
-    let devices = histories.par_iter().map(|history| device(history, sites, at, known_capacity));
+    let devices = histories.par_iter().map(|history| device(history, sites, at, known_capacity, evidence));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
     Ok(Report { info: info(snapshot, histories), devices })
 }
 
-fn device(history: &History, sites: &Sites, at: At, known_capacity: Option<u64>) -> Result<DeviceReport, MomentError> {
+fn device(
+    history: &History,
+    sites: &Sites,
+    at: At,
+    known_capacity: Option<u64>,
+    evidence: &Evidence,
+) -> Result<DeviceReport, MomentError> {
     // A moment that only one device has must not hide the others.
     let moment = match (history.moment(at), at) {
         (Err(MomentError::NoOom { .. } | MomentError::NoHistory(_)), At::Oom(None) | At::Peak(_)) => {
@@ -61,12 +72,17 @@ fn device(history: &History, sites: &Sites, at: At, known_capacity: Option<u64>)
     };
     let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
     let options = SeriesOptions { capacity: known_capacity, ..SeriesOptions::default() };
+    let failure = oom.map(|oom| failure(history, oom));
     let questions = Questions { capacity: known_capacity, ..Questions::default() };
+    let segments = segments(history, moment, sites, &questions);
+    let totals = &segments.fragmentation.totals;
+    let diagnosis = verdict::diagnosis(history, sites, failure.as_ref(), totals, known_capacity, evidence);
     Ok(DeviceReport {
         at: moment,
-        failure: oom.map(|oom| failure(history, oom)),
+        failure,
         capacity: known_capacity.or_else(|| capacity(history)),
-        segments: segments(history, moment, sites, &questions),
+        segments,
+        diagnosis,
         top: live(history, moment, sites, Attribution::Own),
         series: series(history, sites, &options),
     })
@@ -75,10 +91,36 @@ fn device(history: &History, sites: &Sites, at: At, known_capacity: Option<u64>)
 /// The JSON of a report: `info`, `segments` and `top` in the shapes of those commands.
 #[derive(Serialize)]
 pub struct Document<'a> {
+    /// The verdict on the device that failed last; null without a failure.
+    pub verdict: Option<crate::oom::Verdict>,
+    /// The figures behind it.
+    pub evidence: &'a [String],
+    /// What to change first.
+    pub remedies: &'a [crate::oom::remedies::Advice],
+    /// All about each failure, by device.
+    pub diagnoses: Vec<DeviceDiagnosis<'a>>,
     /// As of `info`.
     pub info: &'a Info,
     /// As of `segments`.
     pub segments: super::segments::Document<'a>,
     /// As of `top`.
     pub top: super::ranking::Document<'a>,
+}
+
+/// A diagnosis and the device that it is of.
+#[derive(Serialize)]
+pub struct DeviceDiagnosis<'a> {
+    /// Device ordinal.
+    pub device: i64,
+    /// As of `oom`.
+    pub diagnosis: &'a Diagnosis,
+}
+
+impl Report {
+    /// The diagnoses of all devices, in their order.
+    pub fn diagnoses(&self) -> Vec<DeviceDiagnosis<'_>> {
+        let of = |device: &'_ DeviceReport| device.segments.fragmentation.device;
+        let found = self.devices.iter().filter_map(|report| Some((of(report), report.diagnosis.as_ref()?)));
+        found.map(|(device, diagnosis)| DeviceDiagnosis { device, diagnosis }).collect()
+    }
 }

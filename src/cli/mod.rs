@@ -5,9 +5,13 @@
 
 mod args;
 mod directory;
+mod estimate;
+mod evidence;
+mod howto;
 mod info;
 mod input;
 mod map;
+mod oom;
 mod output;
 mod progress;
 mod report;
@@ -64,6 +68,9 @@ Examples:
   oomscope segments oom.pickle                  where free memory is stuck
   oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
+  oomscope oom job.log                          the verdict from the error text alone
+  oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
+  oomscope howto hook                           code that takes a snapshot when it fails
 
 Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
 
@@ -75,6 +82,9 @@ enum Command {
     Segments(segments::Args),
     Map(map::Args),
     Timeline(timeline::Args),
+    Oom(oom::Args),
+    Estimate(estimate::Args),
+    Howto(howto::Args),
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
@@ -87,6 +97,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Segments(args) => segments::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
+        Command::Oom(args) => oom::run(&args),
+        Command::Estimate(args) => estimate::run(&args),
+        Command::Howto(args) => howto::run(&args),
     }
 }
 

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use super::args::{InputArgs, MomentArgs};
+use super::evidence::EvidenceArgs;
 use super::{Status, directory, input, output, timeline};
 use crate::analysis::report::{Document, report};
 use crate::analysis::series::Series;
 use crate::analysis::sites::{By, Sites};
+use crate::analysis::verdict::Evidence;
 use crate::analysis::{ranking, segments};
 use crate::history::At;
 use crate::render::terminal;
@@ -20,6 +22,7 @@ use crate::render::terminal;
   oomscope report oom.pickle             at the last OOM, else at the peak
   oomscope report oom.pickle -o out      also writes out/report.json and out/timeline.svg
   oomscope report oom.pickle --oom 1     at the first of several OOMs
+  oomscope report oom.pickle --log job.log --nvidia-smi smi.txt
   oomscope report dumps/                 one line a file")]
 pub struct Args {
     #[command(flatten)]
@@ -29,6 +32,11 @@ pub struct Args {
     /// Describe the K-th recorded OOM instead of the last
     #[arg(long, value_name = "K", conflicts_with = "at")]
     oom: Option<usize>,
+    /// The job's log, or its error text: joins what only the text tells (the card, limits, other processes, the phase)
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    #[command(flatten)]
+    evidence: EvidenceArgs,
     /// Also write report.json and timeline.svg into this directory, which is made if needed
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -43,9 +51,26 @@ pub fn run(args: &Args) -> Result<Status> {
     let histories = loaded.histories(args.input.device)?;
     let sites = Sites::new(&loaded.snapshot, By::Line);
     let at = args.oom.map_or_else(|| args.at.moment(), |number| At::Oom(Some(number)));
-    let result =
-        report(&loaded.snapshot, &histories, &sites, at, args.input.capacity).with_context(|| loaded.path.clone())?;
+    let beside = args.evidence.load()?;
+    let log = args.log.as_ref().map(|path| {
+        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        args.evidence.read_log(&bytes)
+    });
+    let log = log.transpose()?;
+    if log.as_ref().is_some_and(|log| log.messages.is_empty()) {
+        eprintln!("oomscope: warning: no out-of-memory message was found in the log");
+    }
+    let account = |message: Option<&_>, reserved, free, device| beside.account(message, reserved, free, device);
+    let evidence = Evidence { log: log.as_ref(), account: Some(&account) };
+    let result = report(&loaded.snapshot, &histories, &sites, at, args.input.capacity, &evidence)
+        .with_context(|| loaded.path.clone())?;
+    let diagnoses = result.diagnoses();
+    let headline = diagnoses.first().map(|device| device.diagnosis);
     let document = Document {
+        verdict: headline.map(|diagnosis| diagnosis.verdict),
+        evidence: headline.map_or(&[], |diagnosis| &diagnosis.evidence),
+        remedies: headline.map_or(&[], |diagnosis| &diagnosis.remedies),
+        diagnoses,
         info: &result.info,
         segments: segments::Document {
             rules: &loaded.rules,

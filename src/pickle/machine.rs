@@ -132,9 +132,9 @@ impl<B: Builder> Machine<B> {
     #[inline]
     fn references(&mut self, input: &[u8], mut used: usize) -> usize {
         while self.stack.len() < self.limits.stack {
-            let (index, length) = match &input[used..] {
-                &[BINGET, index, ..] => (u32::from(index), 2),
-                &[LONG_BINGET, a, b, c, d, ..] => (u32::from_le_bytes([a, b, c, d]), 5),
+            let (index, length) = match input[used..] {
+                [BINGET, index, ..] => (u32::from(index), 2),
+                [LONG_BINGET, a, b, c, d, ..] => (u32::from_le_bytes([a, b, c, d]), 5),
                 _ => break,
             };
             let Some(value) = self.memo.get(index) else { break };

@@ -7,11 +7,13 @@ mod pinning;
 mod report;
 mod segments;
 mod top;
+mod verdict;
 
 pub use info::{headline, info};
 pub use report::report;
 pub use segments::segments;
 pub use top::{heading, top};
+pub use verdict::{account, chronology, message, others, remedies, verdict};
 
 use crate::history::Moment;
 use crate::units::{bytes, count};

@@ -2,6 +2,7 @@
 
 use super::pinning::pins;
 use super::top::top;
+use super::verdict;
 use super::{headline, moment_text, number_of};
 use crate::analysis::info::DeviceInfo;
 use crate::analysis::report::{DeviceReport, Report};
@@ -9,10 +10,13 @@ use crate::analysis::series::Series;
 use crate::render::sparkline::{bar, bar_span, sparkline_to};
 use crate::render::table::{Align, Table};
 use crate::text::printable;
-use crate::units::{bytes, bytes_short, count, duration};
+use crate::units::{bytes, count, duration};
 
 /// Width of the bars and of the sparkline, in characters.
 const BAR: usize = 40;
+
+/// Remedies shown.
+const REMEDIES: usize = 3;
 
 /// Lines in the table of sites.
 const SITES: usize = 6;
@@ -45,14 +49,21 @@ pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
 
 fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, width: Option<usize>) -> String {
     let mut out = String::from("\n");
+    if let Some(diagnosis) = &device.diagnosis {
+        if name_it {
+            out += &format!("DEVICE {}\n", device.segments.fragmentation.device);
+        }
+        out += &verdict::verdict(diagnosis, width);
+        out.push('\n');
+    }
     if name_it {
         out += &format!("DEVICE {}, {}\n", device.segments.fragmentation.device, moment_text(&device.at));
     } else {
         out += &format!("MEMORY {}\n", moment_text(&device.at));
     }
     out += &memory(device, width);
-    if let Some(failure) = failure(device) {
-        out += &format!("\nWHAT FAILED\n{failure}");
+    if let Some(account) = device.diagnosis.as_ref().and_then(|diagnosis| diagnosis.account.as_ref()) {
+        out += &format!("\n{}", verdict::account(account, width));
     }
     let sites = device.top.rows.len();
     let no_stacks = info.is_some_and(|info| info.blocks_with_stack == Some(0.0)) && sites == 1;
@@ -76,6 +87,12 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
     if let Some(series) = &device.series {
         out += "\nOVER TIME\n";
         out += &over_time(series, info);
+    }
+    if let Some(diagnosis) = &device.diagnosis {
+        let remedies = verdict::remedies(diagnosis, REMEDIES, width);
+        if !remedies.is_empty() {
+            out += &format!("\n{remedies}");
+        }
     }
     if let Some(info) = info
         && !info.trace.complete
@@ -130,37 +147,6 @@ fn capacity_note(device: &DeviceReport) -> String {
         Some(capacity) => format!("of {} that the process could have", bytes(capacity)),
         None => String::new(),
     }
-}
-
-/// What the failed request asked for, and what was there.
-fn failure(device: &DeviceReport) -> Option<String> {
-    let failure = device.failure.as_ref()?;
-    let totals = &failure.totals;
-    let mut out = format!(
-        "  {} were asked for, which needs a segment of {}; the device had {} left.\n",
-        bytes(failure.rounded),
-        bytes_short(failure.segment_size),
-        bytes(failure.device_free)
-    );
-    if failure.is_limit {
-        out +=
-            "  The device had enough: a limit was hit (a memory fraction, or another allocator's cap), not the card.\n";
-    }
-    if totals.free == Some(0) {
-        out += "  All of the reserved memory was in use.\n";
-    } else if let (Some(free), Some(largest)) = (totals.free, totals.largest_free) {
-        let verb = if largest >= failure.rounded {
-            "would hold it, but lies in another pool or stream"
-        } else {
-            "is too small"
-        };
-        out += &format!(
-            "  {} of the reserved memory were free; the largest hole, {}, {verb}.\n",
-            bytes(free),
-            bytes(largest)
-        );
-    }
-    Some(out)
 }
 
 /// A sparkline of live and reserved memory.

@@ -1,0 +1,181 @@
+//! The verdict on a recorded failure: the figures of the snapshot, joined with those of the error text.
+
+use super::failures::Failure;
+use super::growth::{growing, growth};
+use super::sites::Sites;
+use super::totals::Totals;
+use crate::history::History;
+use crate::oom::log::Programs;
+use crate::oom::reconcile::Reconciliation;
+use crate::oom::remedies::{Settings, TorchRange};
+use crate::oom::{Diagnosis, Facts, Inputs, Log, Message, Verdict, diagnose};
+use crate::snapshot::Snapshot;
+use crate::units::bytes;
+
+/// Figures of a text and of a snapshot of the same failure may differ by one step of the segment sizes.
+const STEP: u64 = 2 << 20;
+
+/// The facts of `failure`. `card` is the card's size, when the caller knows it.
+pub fn facts(history: &History, failure: &Failure, sites: &Sites, card: Option<u64>) -> Facts {
+    let growth = growing(history, sites, failure.event + 1).map(|found| growth(&found));
+    Facts {
+        device_free: Some(failure.device_free),
+        request: Some(failure.rounded),
+        segment: Some(failure.segment_size),
+        growth,
+        ..of_totals(&failure.totals, card)
+    }
+}
+
+/// The facts of a moment without failure: enough to see counters that exceed the card, no more.
+pub fn of_totals(totals: &Totals, card: Option<u64>) -> Facts {
+    Facts {
+        card,
+        reserved: Some(totals.reserved),
+        active: Some(totals.active),
+        pending: Some(totals.pending),
+        pool_idle: totals.pool_idle,
+        stranded: totals.stranded,
+        largest_free: totals.largest_free,
+        releasable: totals.releasable,
+        from_snapshot: true,
+        ..Facts::default()
+    }
+}
+
+/// Whether `message` can be about `failure`: the same segment was asked for.
+pub fn is_about(message: &Message, failure: &Failure, device: i64) -> bool {
+    let same_device = message.device.is_none_or(|found| i64::from(found) == device);
+    let same_size = message.tried.is_some_and(|tried| tried.abs_diff(failure.segment_size) <= STEP + message.tolerance);
+    same_device && same_size
+}
+
+/// `facts` of a snapshot with what only the text tells: the card, a limit, other processes. Also answers with what
+/// contradicts each other.
+pub fn join(facts: Facts, message: &Message) -> (Facts, Vec<String>) {
+    let text = Facts::of_message(message);
+    let mut contradictions = Vec::new();
+    let mut compare = |what: &str, ours: Option<u64>, theirs: Option<u64>| {
+        if let (Some(ours), Some(theirs)) = (ours, theirs)
+            && ours.abs_diff(theirs) > STEP + 2 * message.tolerance
+        {
+            contradictions.push(format!(
+                "{what}: the text says {}, the snapshot {}: they are not of the same moment, or not of the same process",
+                bytes(theirs),
+                bytes(ours)
+            ));
+        }
+    };
+    compare("asked for", facts.segment, text.segment);
+    compare("free on the device", facts.device_free, text.device_free);
+    compare("reserved", facts.reserved, text.reserved);
+    compare("idle in private pools", facts.pool_idle, text.pool_idle);
+    let joined = Facts {
+        kind: text.kind,
+        card: facts.card.or(text.card),
+        limit: text.limit,
+        says_no_limit: text.says_no_limit,
+        process_use: text.process_use,
+        others: text.others,
+        tolerance: text.tolerance,
+        ..facts
+    };
+    (joined, contradictions)
+}
+
+/// What lies beside a snapshot.
+#[derive(Default)]
+pub struct Evidence<'a> {
+    /// The job's log.
+    pub log: Option<&'a Log>,
+    /// Makes the account of a card from a message, the reserved and the free bytes, and the device.
+    #[allow(clippy::type_complexity)]
+    pub account: Option<&'a (dyn Fn(Option<&Message>, Option<u64>, Option<u64>, u32) -> Option<Reconciliation> + Sync)>,
+}
+
+/// The diagnosis of `failure`, or of a moment without one (`totals`), with the evidence beside it.
+///
+/// `None` when nothing failed and nothing contradicts the card: there is nothing to judge.
+pub fn diagnosis(
+    history: &History,
+    sites: &Sites,
+    failure: Option<&Failure>,
+    totals: &Totals,
+    card: Option<u64>,
+    evidence: &Evidence,
+) -> Option<Diagnosis> {
+    let device = history.device.ordinal;
+    let mut messages = evidence.log.iter().flat_map(|log| &log.messages);
+    let message = match failure {
+        Some(failure) => messages.find(|message| is_about(message, failure, device)),
+        // The job died, but this file has no failure of it: the text decides alone.
+        None => messages.find(|message| message.device.is_some_and(|found| i64::from(found) == device)),
+    };
+    let (facts, contradictions) = match (failure, message) {
+        (Some(failure), Some(message)) => join(facts(history, failure, sites, card), message),
+        (Some(failure), None) => (facts(history, failure, sites, card), Vec::new()),
+        (None, Some(message)) => {
+            let note = "the snapshot has no failure at this moment: the verdict is that of the text".to_owned();
+            (evidence.log.map_or_else(|| Facts::of_message(message), |log| log.facts(message)), vec![note])
+        }
+        (None, None) => (of_totals(totals, card), Vec::new()),
+    };
+    let (reserved, free) = match failure {
+        Some(failure) => (Some(failure.totals.reserved), Some(failure.device_free)),
+        None => (None, None),
+    };
+    let account = evidence.account.and_then(|account| account(message, reserved, free, u32::try_from(device).ok()?));
+    let found = diagnose(Inputs {
+        facts,
+        log: evidence.log,
+        message,
+        programs: programs(history.snapshot),
+        settings: settings(history),
+        torch: torch(history),
+        account,
+        contradictions,
+    });
+    let says_nothing = failure.is_none() && message.is_none() && found.verdict == Verdict::Undecidable;
+    (!says_nothing).then_some(found)
+}
+
+/// The settings in force, as far as the file tells.
+fn settings(history: &History) -> Settings {
+    let recorded = &history.snapshot.settings;
+    let is_expandable = history.snapshot.segments_of(history.device).iter().any(|segment| segment.expandable);
+    if !recorded.recorded {
+        return Settings { expandable: is_expandable.then_some(true), ..Settings::default() };
+    }
+    let rules = &recorded.rules;
+    Settings {
+        expandable: Some(rules.expandable || is_expandable),
+        max_split: Some(rules.max_split_size.is_some()),
+        roundup: Some(rules.roundup_power2_divisions.iter().any(|&divisions| divisions > 1)),
+        gc_threshold: Some(rules.gc_threshold > 0.0),
+        // set_per_process_memory_fraction leaves no trace in the file.
+        memory_fraction: rules.memory_fraction.map(|_| true),
+    }
+}
+
+fn torch(history: &History) -> TorchRange {
+    let format = &history.snapshot.format;
+    let pair = |version: crate::allocator::TorchVersion| (u32::from(version.major), u32::from(version.minor));
+    TorchRange { at_least: format.torch_at_least.map(pair), below: format.torch_below.map(pair) }
+}
+
+/// Programs that the frames of a snapshot belong to.
+fn programs(snapshot: &Snapshot) -> Programs {
+    let mut programs = Programs::default();
+    for frame in &snapshot.frames {
+        let (name, file) = (snapshot.text(frame.name), snapshot.text(frame.filename));
+        programs.vllm |= file.contains("/vllm/");
+        programs.sglang |= file.contains("/sglang/");
+        programs.trainer |= file.ends_with("transformers/trainer.py");
+        programs.diffusers |= file.contains("/diffusers/");
+        programs.lightning |= file.contains("/lightning/pytorch/") || file.contains("/pytorch_lightning/");
+        programs.deepspeed |= file.contains("/deepspeed/");
+        programs.training |= name.contains("torch::autograd::Engine") || file.contains("/torch/optim/");
+        programs.evaluation |= matches!(name, "evaluation_loop" | "prediction_step");
+    }
+    programs
+}
