@@ -40,3 +40,8 @@ pub(in crate::render) fn moment_text(moment: &Moment) -> String {
 fn number_of(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
+
+/// `table`, which is indented, with `title` of its first heading out at the margin.
+fn titled(table: &str, title: &str) -> String {
+    table.replacen(&format!("  {title}"), &format!("{title}  "), 1)
+}
