@@ -308,6 +308,6 @@ fn bytes_only_where_they_were_computed() {
     assert_eq!(bytes("pieces, snapshot", "expandable_segments"), Some(28 << 30));
     assert_eq!(bytes("pending", "record_stream"), Some(8 << 30));
     assert_eq!(bytes("growing", "detach"), Some(40 << 30));
-    assert_eq!(bytes("ranks on card 0", "set_device"), Some(4 * 414 << 20));
+    assert_eq!(bytes("ranks on card 0", "set_device"), Some((4 * 414) << 20));
     assert_eq!(bytes("full", "micro_batch"), None);
 }

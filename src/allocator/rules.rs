@@ -109,7 +109,7 @@ impl AllocatorRules {
     }
 
     /// The `roundup_power2_divisions` value of the interval that holds `requested`.
-    fn divisions(&self, requested: u64) -> u64 {
+    pub(super) fn divisions(&self, requested: u64) -> u64 {
         let log2 = requested.max(1).ilog2();
         self.roundup_power2_divisions[log2.saturating_sub(20).min(15) as usize]
     }

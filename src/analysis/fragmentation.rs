@@ -32,6 +32,8 @@ pub struct SegmentRow {
     pub address: u64,
     /// Its size.
     pub total: u64,
+    /// Contiguous ranges that the row sums: 1, more only where expandable ranges are joined.
+    pub ranges: usize,
     /// Stream pointer.
     pub stream: String,
     /// Private pool id as `a,b`; `None` for the default pool.
@@ -69,10 +71,25 @@ pub struct SegmentRow {
     pub never_used: Option<u64>,
     /// Whether its size is one that the rules produce.
     pub conforms_to_rules: bool,
+    /// Sites with a live block in it, most pinned memory first: all of them must go before it can be given back. At
+    /// most [`MAX_NAMES`]; empty when they were not looked for.
+    pub sites: Vec<String>,
+    /// How many such sites there are.
+    pub site_count: usize,
 }
 
-fn hex<S: serde::Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
+/// Most sites named for one segment.
+pub const MAX_NAMES: usize = 5;
+
+pub(super) fn hex<S: serde::Serializer>(address: &u64, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&format_args!("{address:#x}"))
+}
+
+pub(super) fn hex_or_null<S: serde::Serializer>(address: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+    match address {
+        Some(address) => hex(address, to),
+        None => to.serialize_none(),
+    }
 }
 
 /// The segments of `history`'s device at `moment`.
@@ -104,6 +121,7 @@ fn row(history: &History, state: &State, range: &StateRange, high_mark: Option<u
     SegmentRow {
         address: range.addr,
         total: range.bytes,
+        ranges: 1,
         stream: format!("{:#x}", history.snapshot.streams[range.range.stream.index()]),
         pool: (range.range.pool != PoolId::DEFAULT).then(|| format!("{},{}", pool.0, pool.1)),
         kind: range.range.kind,
@@ -122,6 +140,8 @@ fn row(history: &History, state: &State, range: &StateRange, high_mark: Option<u
         birth_slack: birth_slack(history, range),
         never_used: high_mark.map(|mark| range.bytes.saturating_sub(mark)),
         conforms_to_rules: conforms(range, rules),
+        sites: Vec::new(),
+        site_count: 0,
     }
 }
 
@@ -182,15 +202,4 @@ impl HighMarks {
             .collect();
         Self { of_range }
     }
-}
-
-/// The JSON of the segments of several devices; `at` is the first one's.
-#[derive(Serialize)]
-pub struct Document<'a> {
-    /// The rules by which the figures were made.
-    pub rules: &'a AllocatorRules,
-    /// The moment on the first device.
-    pub at: Option<Moment>,
-    /// One entry a device.
-    pub devices: Vec<&'a Fragmentation>,
 }

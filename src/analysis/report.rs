@@ -4,9 +4,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::failures::{Failure, capacity, failure};
-use super::fragmentation::{Fragmentation, fragmentation};
 use super::info::{Info, info};
 use super::ranking::{Attribution, Ranking, live};
+use super::segments::{Questions, Segments, segments};
 use super::series::{Series, SeriesOptions, series};
 use super::sites::Sites;
 use super::verdict::{self, Evidence};
@@ -32,8 +32,8 @@ pub struct DeviceReport {
     pub failure: Option<Failure>,
     /// Bytes that the process could have had, as far as it is known.
     pub capacity: Option<u64>,
-    /// The segments and the parts of the reserved memory.
-    pub fragmentation: Fragmentation,
+    /// The parts of the reserved memory, the segments, and who pins what is free.
+    pub segments: Segments,
     /// The lines that hold the memory.
     pub top: Ranking,
     /// Memory over time; `None` without history.
@@ -73,14 +73,14 @@ fn device(
     let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
     let options = SeriesOptions { capacity: known_capacity, ..SeriesOptions::default() };
     let failure = oom.map(|oom| failure(history, oom));
-    let fragmentation = fragmentation(history, moment);
-    let diagnosis =
-        verdict::diagnosis(history, sites, failure.as_ref(), &fragmentation.totals, known_capacity, evidence);
+    let questions = Questions { capacity: known_capacity, ..Questions::default() };
+    let segments = segments(history, moment, sites, &questions);
+    let diagnosis = verdict::diagnosis(history, sites, failure.as_ref(), &segments, known_capacity, evidence);
     Ok(DeviceReport {
         at: moment,
         failure,
         capacity: known_capacity.or_else(|| capacity(history)),
-        fragmentation,
+        segments,
         diagnosis,
         top: live(history, moment, sites, Attribution::Own),
         series: series(history, sites, &options),
@@ -101,7 +101,7 @@ pub struct Document<'a> {
     /// As of `info`.
     pub info: &'a Info,
     /// As of `segments`.
-    pub segments: super::fragmentation::Document<'a>,
+    pub segments: super::segments::Document<'a>,
     /// As of `top`.
     pub top: super::ranking::Document<'a>,
 }
@@ -118,7 +118,7 @@ pub struct DeviceDiagnosis<'a> {
 impl Report {
     /// The diagnoses of all devices, in their order.
     pub fn diagnoses(&self) -> Vec<DeviceDiagnosis<'_>> {
-        let of = |device: &'_ DeviceReport| device.fragmentation.device;
+        let of = |device: &'_ DeviceReport| device.segments.fragmentation.device;
         let found = self.devices.iter().filter_map(|report| Some((of(report), report.diagnosis.as_ref()?)));
         found.map(|(device, diagnosis)| DeviceDiagnosis { device, diagnosis }).collect()
     }

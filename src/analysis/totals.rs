@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::allocator::AllocatorRules;
-use crate::history::{History, State, StateRange};
+use crate::history::{History, LiveBlock, State, StateRange};
 use crate::snapshot::PoolId;
 
 /// The parts of a device's reserved memory, in bytes. `None` where a contradiction in the file spoils the figure.
@@ -78,9 +78,24 @@ pub fn free_parts(state: &State, range: &StateRange, rules: &AllocatorRules) -> 
 
 /// The parts of `state`.
 pub fn totals(history: &History, state: &State) -> Totals {
+    sum(history, state, &state.blocks, state.ranges.iter())
+}
+
+/// The parts of some ranges of `state`.
+pub fn totals_of(history: &History, state: &State, ranges: &[&StateRange]) -> Totals {
+    let blocks = ranges.iter().flat_map(|range| state.blocks_of(range));
+    sum(history, state, blocks, ranges.iter().copied())
+}
+
+fn sum<'s>(
+    history: &History,
+    state: &'s State,
+    blocks: impl IntoIterator<Item = &'s LiveBlock>,
+    ranges: impl Iterator<Item = &'s StateRange>,
+) -> Totals {
     let mut totals = Totals::default();
     let (mut rounding, mut is_sound) = (0, history.device.consistent && state.is_sound);
-    for block in &state.blocks {
+    for block in blocks {
         if block.is_pending {
             totals.pending += block.bytes;
         } else {
@@ -94,7 +109,7 @@ pub fn totals(history: &History, state: &State) -> Totals {
         }
     }
     let mut sum = FreeParts::default();
-    for range in &state.ranges {
+    for range in ranges {
         totals.reserved += range.bytes;
         let parts = free_parts(state, range, &history.rules);
         sum.free += parts.free;

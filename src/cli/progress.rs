@@ -39,7 +39,8 @@ impl Reading {
             bar.set_draw_target(ProgressDrawTarget::stderr());
             bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.set_message(format!("reading {}", self.name));
-            bar
+            // The rate counts from the start, not from when the bar appeared.
+            bar.with_elapsed(self.started.elapsed())
         });
         bar.set_position(done);
     }

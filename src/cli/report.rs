@@ -12,7 +12,7 @@ use crate::analysis::report::{Document, report};
 use crate::analysis::series::Series;
 use crate::analysis::sites::{By, Sites};
 use crate::analysis::verdict::Evidence;
-use crate::analysis::{fragmentation, ranking};
+use crate::analysis::{ranking, segments};
 use crate::history::At;
 use crate::render::terminal;
 
@@ -72,10 +72,10 @@ pub fn run(args: &Args) -> Result<Status> {
         remedies: headline.map_or(&[], |diagnosis| &diagnosis.remedies),
         diagnoses,
         info: &result.info,
-        segments: fragmentation::Document {
+        segments: segments::Document {
             rules: &loaded.rules,
             at: result.devices.first().map(|device| device.at),
-            devices: result.devices.iter().map(|device| &device.fragmentation).collect(),
+            devices: result.devices.iter().map(|device| &device.segments).collect(),
         },
         top: ranking::Document::new(result.devices.iter().map(|device| &device.top)),
     };

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Lives, Ranges};
 use crate::snapshot::{Action, Device, Snapshot};
-use crate::units::bytes;
+use crate::units::{bytes, count};
 
 /// What a device's trace lacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -104,7 +104,7 @@ impl Health {
             };
             reasons.push(format!(
                 "{} blocks in {} of segments were there before the first event ({why}); an earlier peak would be lost",
-                seeded,
+                count(seeded as u64),
                 bytes(ranges.reserved_at_start())
             ));
         }
@@ -147,22 +147,19 @@ fn looks_wrapped(snapshot: &Snapshot, device: &Device) -> bool {
     round(length) || same_elsewhere && length > 1
 }
 
-/// Kinds of action that are missing although their counterparts are there. `has_pending` tells whether the dump has
-/// blocks that wait to be completed, which explains frees without completion.
-pub(super) fn missing_actions(actions: &[Action], has_pending: bool) -> Vec<&'static str> {
+/// Kinds of free that are missing although the others are there. `has_pending` tells whether the dump has blocks that
+/// wait to be completed, which explains frees without completion.
+pub(super) fn missing_frees(actions: &[Action], has_pending: bool) -> Vec<&'static str> {
     let mut counts = [0u64; Action::ALL.len()];
     for action in actions {
         counts[*action as usize] += 1;
     }
-    let count = |action: Action| counts[action as usize];
-    let fused = count(Action::Free);
-    let (requested, completed) = (count(Action::FreeRequested) + fused, count(Action::FreeCompleted) + fused);
+    let of = |action: Action| counts[action as usize];
+    let (requested, completed) =
+        (of(Action::FreeRequested) + of(Action::Free), of(Action::FreeCompleted) + of(Action::Free));
     // A short trace may well hold one kind only.
     let many = |count: u64| count >= 3;
     let mut missing = Vec::new();
-    if count(Action::Alloc) == 0 && many(completed.max(requested)) {
-        missing.push(Action::Alloc.name());
-    }
     if requested == 0 && many(completed) {
         missing.push(Action::FreeRequested.name());
     }

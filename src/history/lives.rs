@@ -122,8 +122,9 @@ impl<'a> Lives<'a> {
         self.done_at[life as usize] = state;
     }
 
-    /// See [`Lives::end_unrecorded`]; in order of states.
-    pub(super) fn unrecorded_ends(&self) -> &[(u32, LifeId)] {
+    /// State and life of each block that was replaced, or that the dump no longer has, although no event says so; in
+    /// order of states.
+    pub fn unrecorded_ends(&self) -> &[(u32, LifeId)] {
         &self.unrecorded_ends
     }
 

@@ -10,6 +10,7 @@ mod counters;
 mod health;
 mod infer;
 mod lives;
+mod malloc;
 mod moment;
 mod ranges;
 mod scan;
@@ -19,8 +20,9 @@ mod state;
 pub use counters::{Counters, Peak, Peaks};
 pub use health::Health;
 pub use lives::{Life, LifeId, Lives, NEVER};
+pub use malloc::Malloc;
 pub use moment::{At, Counter, Moment, MomentError};
-pub use ranges::{Range, RangeId, Ranges};
+pub use ranges::{Range, RangeId, Ranges, Walk};
 pub use state::{Hole, LiveBlock, State, StateRange};
 
 use crate::allocator::AllocatorRules;

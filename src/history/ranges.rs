@@ -161,13 +161,13 @@ impl<'a> Ranges<'a> {
     }
 
     /// The map in state 0, and a cursor to carry it forward.
-    pub(super) fn walk(&self) -> Walk<'_> {
+    pub fn walk(&self) -> Walk<'_> {
         Walk { ranges: self, map: self.start.clone(), next: 0 }
     }
 }
 
-/// The map carried forward event by event.
-pub(super) struct Walk<'r> {
+/// The mapped memory carried forward state by state.
+pub struct Walk<'r> {
     ranges: &'r Ranges<'r>,
     pub(super) map: Map,
     next: usize,
@@ -175,7 +175,7 @@ pub(super) struct Walk<'r> {
 
 impl Walk<'_> {
     /// Applies the changes up to and including those that lead to `state`.
-    pub(super) fn advance(&mut self, state: u32) {
+    pub fn advance(&mut self, state: u32) {
         let events = &self.ranges.snapshot.events;
         while let Some(change) = self.ranges.changes.get(self.next)
             && change.event < state
@@ -193,6 +193,16 @@ impl Walk<'_> {
             }
             self.next += 1;
         }
+    }
+
+    /// What the range that holds `addr` is.
+    pub fn at(&self, addr: u64) -> Option<&Range> {
+        self.containing(addr).and_then(|(_, range)| self.ranges.kinds.get(range as usize))
+    }
+
+    /// The ranges mapped now: bytes and what they are, by address.
+    pub fn mapped(&self) -> impl Iterator<Item = (u64, &Range)> {
+        self.map.iter().map(|(start, (end, range))| (end - start, &self.ranges.kinds[*range as usize]))
     }
 
     /// What `range` is.

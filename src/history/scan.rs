@@ -1,9 +1,9 @@
 //! First pass over the trace: which event begins and ends which block.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::Health;
-use super::health::missing_actions;
+use super::health::missing_frees;
 use super::lives::{LifeId, Lives, NEVER, Seed};
 use crate::allocator::AllocatorRules;
 use crate::snapshot::{Action, Block, BlockState, Device, Snapshot, StackId};
@@ -21,12 +21,15 @@ pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &Allocato
     let actions = &events.action[device.events.clone()];
     let mut blocks = snapshot.segments_of(device).iter().flat_map(|segment| snapshot.blocks_of(segment));
     let has_pending = blocks.any(|block| block.state == BlockState::Pending);
-    let mut health = Health { missing_actions: missing_actions(actions, has_pending), ..Health::default() };
+    let mut health = Health { missing_actions: missing_frees(actions, has_pending), ..Health::default() };
     // Where one kind of free is not recorded, the other stands for both.
     let requested_completes = health.missing_actions.contains(&Action::FreeCompleted.name());
     let mut lives = Lives::new(snapshot, device);
     let mut open = Open::default();
     let mut last_time = 0;
+    let no_allocs = !actions.contains(&Action::Alloc);
+    let mut freed = HashSet::<u64, foldhash::fast::RandomState>::default();
+    let mut freed_again = false;
     for (event, &action) in (0u32..).zip(actions) {
         let row = device.events.start + event as usize;
         let time = events.time_us.get(row);
@@ -55,6 +58,7 @@ pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &Allocato
                 } else {
                     lives.end(life, state);
                     open.remove(&addr);
+                    freed_again |= no_allocs && !freed.insert(addr);
                 }
             }
             _ => {}
@@ -63,6 +67,15 @@ pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &Allocato
     let is_free = |action: &Action| matches!(action, Action::FreeRequested | Action::FreeCompleted | Action::Free);
     if health.missing_frees > 0 && !actions.iter().any(is_free) {
         health.missing_actions.push("free");
+    }
+    // What is freed twice was allocated in between.
+    if freed_again {
+        health.missing_actions.push(Action::Alloc.name());
+    }
+    // Segments are released that were never taken, while no block is from before: it is their start that is missing.
+    let grows = |action: &Action| matches!(action, Action::SegmentAlloc | Action::SegmentMap);
+    if health.unmatched_frees == 0 && actions.contains(&Action::SegmentFree) && !actions.iter().any(grows) {
+        health.missing_actions.push(Action::SegmentAlloc.name());
     }
     match_final_blocks(snapshot, device, rules, &mut lives, &mut open, &mut health);
     Scanned { lives, health }

@@ -107,13 +107,15 @@ impl<B: Builder> Machine<B> {
         let base = self.offset;
         let mut cursor = Cursor { input, at: 0 };
         let mut used = 0;
-        while let Some(&opcode) = input.get(used) {
+        loop {
+            used = self.references(input, used);
+            self.offset = base + used as u64;
+            let Some(&opcode) = input.get(used) else { break };
             cursor.at = used + 1;
-            let carried_out = self.step(opcode, &mut cursor);
-            match carried_out {
+            match self.step(opcode, &mut cursor) {
                 Ok(()) => used = cursor.at,
                 Err(Fault::Incomplete) => break,
-                Err(fault) => return Err(Self::error(fault, opcode, base + used as u64)),
+                Err(fault) => return Err(Self::error(fault, opcode, self.offset)),
             }
             if opcode == STOP {
                 self.offset = base + used as u64;
@@ -123,6 +125,23 @@ impl<B: Builder> Machine<B> {
         // The limits in proportion to the file lag behind by one piece at most.
         self.offset = base + used as u64;
         Ok(Progress::NeedMore(used))
+    }
+
+    /// Carries out a run of BINGET and LONG_BINGET from `used` on, and answers where it ends: at another opcode, or at
+    /// one that [`step`](Self::step) has to judge. Every key, and most values, are such references: half of all opcodes.
+    #[inline]
+    fn references(&mut self, input: &[u8], mut used: usize) -> usize {
+        while self.stack.len() < self.limits.stack {
+            let (index, length) = match input[used..] {
+                [BINGET, index, ..] => (u32::from(index), 2),
+                [LONG_BINGET, a, b, c, d, ..] => (u32::from_le_bytes([a, b, c, d]), 5),
+                _ => break,
+            };
+            let Some(value) = self.memo.get(index) else { break };
+            self.stack.push(value);
+            used += length;
+        }
+        used
     }
 
     fn error(fault: Fault, opcode: u8, offset: u64) -> PickleError {
@@ -154,8 +173,14 @@ impl<B: Builder> Machine<B> {
             }
             LONG1 => {
                 let length = usize::from(cursor.byte()?);
-                let value = text::long(cursor.take(length)?);
-                self.push_integer(value)
+                // Addresses and times come this way: every trace entry has both.
+                match cursor.signed(length) {
+                    Some(value) => self.push_int(value),
+                    None => {
+                        let value = text::long(cursor.take(length)?);
+                        self.push_integer(value)
+                    }
+                }
             }
             BININT1 => {
                 let value = i64::from(cursor.byte()?);

@@ -2,7 +2,7 @@
 //!
 //! [`Machine`] interprets the opcodes of protocols 0 to 5 that carry plain data and hands every value to a [`Builder`],
 //! which decides what to keep. Opcodes that import, call or refer to objects outside the file are refused by name.
-//! [`write`] is the way back. Nothing here knows what a memory snapshot is.
+//! [`mod@write`] is the way back. Nothing here knows what a memory snapshot is.
 
 mod builder;
 mod error;

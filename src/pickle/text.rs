@@ -11,19 +11,7 @@ pub(super) enum Integer {
 }
 
 /// Little-endian two's complement of any length (LONG1, LONG4); no bytes are 0.
-#[inline]
 pub(super) fn long(bytes: &[u8]) -> Integer {
-    if let 1..=8 = bytes.len() {
-        let mut low = [0; 8];
-        low[..bytes.len()].copy_from_slice(bytes);
-        // Moves the sign bit to the top and back.
-        let unused = 64 - 8 * bytes.len() as u32;
-        return Integer::Signed((i64::from_le_bytes(low) << unused) >> unused);
-    }
-    long_of_any_length(bytes)
-}
-
-fn long_of_any_length(bytes: &[u8]) -> Integer {
     let negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
     let fill = if negative { 0xff } else { 0 };
     let significant = bytes.len() - bytes.iter().rev().take_while(|&&b| b == fill).count();
@@ -72,6 +60,10 @@ pub(super) fn raw_unicode(line: &[u8]) -> String {
         {
             out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
             rest = &tail[digits + 1..];
+        } else if let (b'\\', Some(&escaped)) = (byte, tail.first()) {
+            // Not an escape: both stand for themselves, so that a second backslash starts none either.
+            out.extend(['\\', char::from(escaped)]);
+            rest = &tail[1..];
         } else {
             out.push(char::from(byte));
             rest = tail;
@@ -108,6 +100,10 @@ pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {
+    // `from_str_radix` alone would take a sign.
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
@@ -139,6 +135,7 @@ mod tests {
         assert!(matches!(decimal(b"18446744073709551615L"), Some(Integer::Unsigned(u64::MAX))));
         assert!(decimal(b"nan").is_none());
         assert_eq!(raw_unicode(b"a\\u00e9\xe9\\n"), "aéé\\n");
+        assert_eq!(raw_unicode(b"\\\\u0041\\u004"), "\\\\u0041\\u004");
         assert_eq!(quoted(b"'a\\x41\\'b'").unwrap(), b"aA'b");
         assert!(quoted(b"'").is_none());
     }

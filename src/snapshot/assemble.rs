@@ -1,6 +1,6 @@
 //! From the decoded top-level value to a [`Snapshot`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::builder::{ListSlot, Shape, SnapshotBuilder};
@@ -16,24 +16,31 @@ use crate::pickle::BuildError;
 /// Nesting to which a settings value is kept; the format nests two deep.
 const SETTINGS_DEPTH: usize = 4;
 
+/// Unknown keys and actions that a warning names.
+const UNKNOWN_NAMES: usize = 20;
+
+/// Values that are kept of all settings together; torch writes about 30. Dicts may be shared, so that a small file can
+/// describe an immense tree.
+const SETTINGS_VALUES: usize = 10_000;
+
 impl SnapshotBuilder {
     /// The items of list number `list`, in order, as far as they were kept as items.
-    pub(super) fn list_items(&self, list: u32) -> Vec<Word> {
+    pub(super) fn items_of_list(&self, list: u32) -> &[Word] {
         match self.lists[list as usize] {
-            ListSlot::Items(kept) => self.items_of[kept as usize].clone(),
-            _ => Vec::new(),
+            ListSlot::Items(kept) => &self.items_of[kept as usize],
+            _ => &[],
         }
     }
 
     /// The rows of `shape` that list number `list` holds; items of another shape are skipped.
-    pub(super) fn list_rows(&mut self, list: u32, shape: Shape) -> Result<Vec<u32>, BuildError> {
+    fn list_rows(&mut self, list: u32, shape: Shape) -> Result<Vec<u32>, BuildError> {
         if let ListSlot::Rows(found, at) = self.lists[list as usize]
             && found == shape
         {
             return Ok(self.ranges[at as usize].clone().collect());
         }
         let mut rows = Vec::new();
-        for item in self.list_items(list) {
+        for item in self.items_of_list(list).to_vec() {
             if let Item::Dict(dict) = item.item()
                 && let Some((found, row)) = self.sealed(dict)?
                 && found == shape
@@ -48,7 +55,7 @@ impl SnapshotBuilder {
     fn list_len(&self, list: u32) -> usize {
         match self.lists[list as usize] {
             ListSlot::Fresh => 0,
-            ListSlot::Stack(stack) => self.stacks.get(stack).len(),
+            ListSlot::Stack(stack) | ListSlot::Sealed(stack) => self.stacks.get(stack).len(),
             ListSlot::Rows(_, at) => self.ranges[at as usize].len(),
             ListSlot::Items(kept) => self.items_of[kept as usize].len(),
         }
@@ -65,8 +72,9 @@ impl SnapshotBuilder {
         }
     }
 
-    /// A settings value as JSON.
-    fn json(&self, value: Word, depth: usize) -> serde_json::Value {
+    /// A settings value as JSON. `budget` is the number of values still allowed.
+    fn json(&self, value: Word, depth: usize, budget: &mut usize) -> serde_json::Value {
+        *budget = budget.saturating_sub(1);
         match value.item() {
             Item::Bool(value) => value.into(),
             Item::Int(value) => value.into(),
@@ -77,11 +85,16 @@ impl SnapshotBuilder {
                 Wide::Float(value) => value.into(),
             },
             Item::Dict(_) if depth > 0 => {
-                let pairs = self.pairs(value).chunks_exact(2).filter_map(|pair| match pair[0].item() {
-                    Item::Text(key) => Some((self.strings.get(key).to_owned(), self.json(pair[1], depth - 1))),
-                    _ => None,
-                });
-                serde_json::Value::Object(pairs.collect())
+                let mut object = serde_json::Map::new();
+                for pair in self.pairs(value).chunks_exact(2) {
+                    if *budget == 0 {
+                        break;
+                    }
+                    if let Item::Text(key) = pair[0].item() {
+                        object.insert(self.strings.get(key).to_owned(), self.json(pair[1], depth - 1, budget));
+                    }
+                }
+                object.into()
             }
             _ => serde_json::Value::Null,
         }
@@ -112,9 +125,11 @@ impl SnapshotBuilder {
         }
         let mut traces = Vec::new();
         if let Some(list) = parts.device_traces {
-            for item in self.list_items(list) {
+            let mut used = BTreeSet::new();
+            for item in self.items_of_list(list).to_vec() {
                 let trace = match item.item() {
-                    Item::List(trace) => self.trace(trace, &mut warnings)?,
+                    Item::List(trace) if used.insert(trace) => self.trace(trace, &mut warnings)?,
+                    // The same list again cannot be the trace of another device.
                     _ => 0..0,
                 };
                 traces.push(trace);
@@ -173,6 +188,7 @@ impl SnapshotBuilder {
 
     fn read_top_level(&mut self, top: Word, parts: &mut TopLevel) {
         let mut names = Vec::new();
+        let mut budget = SETTINGS_VALUES;
         for pair in self.pairs(top).chunks_exact(2) {
             let Item::Text(key) = pair[0].item() else { continue };
             names.push(key.0);
@@ -189,7 +205,7 @@ impl SnapshotBuilder {
                     for setting in self.pairs(pair[1]).chunks_exact(2) {
                         let Item::Text(name) = setting[0].item() else { continue };
                         parts.settings_keys.push(name.0);
-                        let value = self.json(setting[1], SETTINGS_DEPTH);
+                        let value = self.json(setting[1], SETTINGS_DEPTH, &mut budget);
                         parts.settings.insert(self.strings.get(name).to_owned(), value);
                     }
                 }
@@ -218,7 +234,11 @@ impl SnapshotBuilder {
         }
         let mut warnings = Vec::new();
         if !names.is_empty() {
-            let list: Vec<_> = names.iter().map(|(name, count)| format!("{name} ({count} times)")).collect();
+            let named = names.iter().take(UNKNOWN_NAMES);
+            let mut list: Vec<_> = named.map(|(name, count)| format!("{name} ({count} times)")).collect();
+            if names.len() > UNKNOWN_NAMES {
+                list.push(format!("and {} more", names.len() - UNKNOWN_NAMES));
+            }
             warnings.push(Warning::Unknown(list.join(", ")));
         }
         if self.implausible_sizes > 0 {
@@ -246,20 +266,25 @@ impl SnapshotBuilder {
         warnings: &mut Vec<Warning>,
     ) -> Result<(), BuildError> {
         let mut rows = self.list_rows(list, Shape::Segment)?;
+        rows.sort_by_key(|&row| {
+            let segment = &self.segments[row as usize].segment;
+            (segment.device, segment.address, row)
+        });
+        // The same dict, referred to again: genuine segments are written out each.
+        rows.dedup();
         let dropped = self.list_len(list) - rows.len();
         if dropped > 0 {
             warnings.push(Warning::DroppedItems { list: name, count: dropped });
         }
-        rows.sort_by_key(|&row| {
-            let segment = &self.segments[row as usize].segment;
-            (segment.device, segment.address)
-        });
         let has_addresses = self.seen & (1 << keys::ADDRESS) != 0;
         for row in rows {
             let raw = &self.segments[row as usize];
             let (mut segment, blocks) = (raw.segment.clone(), raw.blocks);
             let start = table.blocks.len();
-            if let Some(list) = blocks {
+            // Blocks belong to one segment: a list that is referred to again would multiply them.
+            if let Some(list) = blocks
+                && table.block_lists.insert(list)
+            {
                 for block in self.list_rows(list, Shape::Block)? {
                     table.blocks.push(self.blocks[block as usize]);
                 }
@@ -317,6 +342,8 @@ struct TopLevel {
 struct SegmentTable {
     segments: Vec<Segment>,
     blocks: Vec<Block>,
+    /// The lists that the blocks came from.
+    block_lists: HashSet<u32>,
 }
 
 /// Devices with memory or a trace: the n-th trace belongs to device n.

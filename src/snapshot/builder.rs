@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::events::{Action, Events};
+use super::events::{Action, Event, Events};
 use super::ids::{FrameId, PoolId, StackId, StrId, StreamId};
 use super::intern::{Frame, Stacks, Strings, Table};
 use super::keys;
@@ -42,8 +42,10 @@ pub(super) enum DictSlot {
 pub(super) enum ListSlot {
     /// No item yet.
     Fresh,
-    /// A stack, complete.
+    /// A stack, as far as it came in one batch.
     Stack(StackId),
+    /// Was used as a stack: what comes later is ignored, so that a list cannot be copied again and again as it grows.
+    Sealed(StackId),
     /// Consecutive rows of one table: a row of `SnapshotBuilder::ranges`.
     Rows(Shape, u32),
     /// Kept as items: a row of `SnapshotBuilder::items_of`.
@@ -220,7 +222,8 @@ impl SnapshotBuilder {
                 self.frames.intern(frame)?
             }
             Shape::Event => {
-                let event = self.event(Default::default(), pairs)?;
+                let mut event = Event::default();
+                self.event(&mut event, pairs)?;
                 self.events.push(&event);
                 row_number(self.events.len() - 1, "trace entries")?
             }
@@ -235,12 +238,13 @@ impl SnapshotBuilder {
                 row_number(self.segments.len() - 1, "segments")?
             }
             Shape::History => {
-                let history = self.history(pairs)?;
+                let history = self.history(History { real_size: 0, stack: StackId::EMPTY }, pairs)?;
                 self.histories.push(history);
                 row_number(self.histories.len() - 1, "history entries")?
             }
             Shape::Annotation => {
-                let annotation = self.annotation(pairs);
+                let annotation = Annotation { name: StrId::default(), starts: false, device: 0, time_us: 0 };
+                let annotation = self.annotation(annotation, pairs);
                 self.annotations.push(annotation);
                 row_number(self.annotations.len() - 1, "annotations")?
             }
@@ -258,7 +262,8 @@ impl SnapshotBuilder {
                 return Ok(DictSlot::Row(shape, self.frames.intern(frame)?));
             }
             Shape::Event => {
-                let event = self.event(self.events.get(at), pairs)?;
+                let mut event = self.events.get(at);
+                self.event(&mut event, pairs)?;
                 self.events.set(at, &event);
             }
             Shape::Block => self.blocks[at] = self.block(Some(self.blocks[at]), pairs)?,
@@ -266,8 +271,8 @@ impl SnapshotBuilder {
                 let existing = std::mem::replace(&mut self.segments[at], RawSegment::empty());
                 self.segments[at] = self.segment(Some(existing), pairs)?;
             }
-            Shape::History => self.histories[at] = self.history(pairs)?,
-            Shape::Annotation => {}
+            Shape::History => self.histories[at] = self.history(self.histories[at], pairs)?,
+            Shape::Annotation => self.annotations[at] = self.annotation(self.annotations[at], pairs),
         }
         Ok(DictSlot::Row(shape, row))
     }
@@ -337,40 +342,29 @@ impl SnapshotBuilder {
         Ok(true)
     }
 
-    /// The stack that list number `list` is; `None` when it is something else.
-    pub(super) fn stack_of(&mut self, list: u32) -> Result<Option<StackId>, BuildError> {
+    /// The stack that list number `list` is; the empty one when it is something else.
+    pub(super) fn stack_of(&mut self, list: u32) -> Result<StackId, BuildError> {
         let kept = match self.lists[list as usize] {
-            ListSlot::Fresh => return Ok(Some(StackId::EMPTY)),
-            ListSlot::Stack(stack) => return Ok(Some(stack)),
-            ListSlot::Rows(..) => return Ok(None),
+            ListSlot::Fresh | ListSlot::Rows(..) => return Ok(StackId::EMPTY),
+            ListSlot::Stack(stack) | ListSlot::Sealed(stack) => return Ok(stack),
             ListSlot::Items(kept) => kept,
         };
         let items = std::mem::take(&mut self.items_of[kept as usize]);
         self.scratch.clear();
-        if !self.collect_stack(&items)? {
-            self.items_of[kept as usize] = items;
-            return Ok(None);
-        }
-        let stack = self.stacks.intern(&self.scratch)?;
-        self.lists[list as usize] = ListSlot::Stack(stack);
-        Ok(Some(stack))
-    }
-
-    /// What a list holds, item by item.
-    fn items(&self, slot: ListSlot) -> Vec<Word> {
-        match slot {
-            ListSlot::Items(kept) => self.items_of[kept as usize].clone(),
-            _ => Vec::new(),
-        }
+        let stack = if self.collect_stack(&items)? { self.stacks.intern(&self.scratch)? } else { StackId::EMPTY };
+        self.lists[list as usize] = ListSlot::Sealed(stack);
+        Ok(stack)
     }
 
     /// Falls back to keeping the items of a list as they came.
     fn keep_items(&mut self, slot: ListSlot, more: &[Word]) -> Result<ListSlot, BuildError> {
-        if let ListSlot::Items(kept) = slot {
-            self.items_of[kept as usize].extend_from_slice(more);
-            return Ok(slot);
-        }
-        let mut items = match slot {
+        let mut items: Vec<Word> = match slot {
+            ListSlot::Fresh => Vec::new(),
+            ListSlot::Sealed(_) => return Ok(slot),
+            ListSlot::Items(kept) => {
+                self.items_of[kept as usize].extend_from_slice(more);
+                return Ok(slot);
+            }
             ListSlot::Rows(shape, at) => {
                 let rows = self.ranges[at as usize].clone();
                 let first = row_number(self.dicts.len(), "dicts")?;
@@ -383,7 +377,6 @@ impl SnapshotBuilder {
                 self.dicts.extend(frames.iter().map(|frame| DictSlot::Row(Shape::Frame, frame.0)));
                 (first..first + frames.len() as u32).map(|dict| Word::new(Item::Dict(dict))).collect()
             }
-            _ => self.items(slot),
         };
         items.extend_from_slice(more);
         let kept = row_number(self.items_of.len(), "lists")?;
@@ -447,7 +440,9 @@ impl Builder for SnapshotBuilder {
             return Word::new(Item::Pair(row));
         }
         let list = self.list();
-        if let Err(error) = self.append(list, items, true) {
+        if !items.is_empty()
+            && let Err(error) = self.append(list, items, true)
+        {
             self.overflow = Some(error);
         }
         list

@@ -25,6 +25,9 @@ impl Snapshot {
                 return Some(format!("{name} overlaps the one before it"));
             }
             end = segment.end();
+            if end - segment.address != segment.total_size {
+                return Some(format!("{name} reaches beyond the last address"));
+            }
             let blocks = self.blocks_of(segment);
             let mut next = segment.address;
             let mut sums = (0u64, 0u64, 0u64);
@@ -34,11 +37,11 @@ impl Snapshot {
                 }
                 next = block.end();
                 if block.state == BlockState::Allocated {
-                    sums.0 += block.size;
+                    sums.0 = sums.0.saturating_add(block.size);
                 }
                 if block.is_active() {
-                    sums.1 += block.size;
-                    sums.2 += block.requested;
+                    sums.1 = sums.1.saturating_add(block.size);
+                    sums.2 = sums.2.saturating_add(block.requested);
                     if block.requested > block.size {
                         return Some(format!(
                             "{name} has a block of {} B that holds {} B",

@@ -1,5 +1,7 @@
 //! Trace entries, one column a field.
 
+use std::ops::Index;
+
 use serde::Serialize;
 
 use super::ids::{PoolId, StackId, StrId, StreamId};
@@ -130,9 +132,11 @@ impl<T: Copy + PartialEq> Column<T> {
             return;
         }
         if self.values.len() <= row {
-            self.values.resize(row + 1, self.default);
+            self.values.resize(row, self.default);
+            self.values.push(value);
+        } else {
+            self.values[row] = value;
         }
-        self.values[row] = value;
     }
 
     /// The value of `row`.
@@ -146,6 +150,14 @@ impl<T: Copy + PartialEq> Column<T> {
     }
 }
 
+impl<T> Index<usize> for Column<T> {
+    type Output = T;
+
+    fn index(&self, row: usize) -> &T {
+        self.values.get(row).unwrap_or(&self.default)
+    }
+}
+
 /// Trace entries of all devices, one column a field. A device's entries are one range of rows.
 #[derive(Clone, Debug)]
 pub struct Events {
@@ -156,7 +168,7 @@ pub struct Events {
     /// See [`Event::size`].
     pub size: Vec<u64>,
     /// See [`Event::stream`].
-    pub stream: Vec<StreamId>,
+    pub stream: Column<StreamId>,
     /// See [`Event::stack`].
     pub stack: Vec<StackId>,
     /// See [`Event::time_us`].
@@ -178,7 +190,7 @@ impl Default for Events {
             action: Vec::new(),
             addr: Vec::new(),
             size: Vec::new(),
-            stream: Vec::new(),
+            stream: Column::new(none.stream),
             stack: Vec::new(),
             time_us: Column::new(none.time_us),
             pool: Column::new(none.pool),
@@ -220,7 +232,6 @@ impl Events {
         self.action.push(event.action);
         self.addr.push(event.addr);
         self.size.push(event.size);
-        self.stream.push(event.stream);
         self.stack.push(event.stack);
         self.set_optional(self.action.len() - 1, event);
     }
@@ -229,12 +240,12 @@ impl Events {
         self.action[row] = event.action;
         self.addr[row] = event.addr;
         self.size[row] = event.size;
-        self.stream[row] = event.stream;
         self.stack[row] = event.stack;
         self.set_optional(row, event);
     }
 
     fn set_optional(&mut self, row: usize, event: &Event) {
+        self.stream.set(row, event.stream);
         self.time_us.set(row, event.time_us);
         self.pool.set(row, event.pool);
         self.compile_context.set(row, event.compile_context);

@@ -1,6 +1,6 @@
 //! Tables of distinct values.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use hashbrown::HashTable;
 
@@ -121,7 +121,7 @@ pub struct Stacks {
 impl Default for Stacks {
     fn default() -> Self {
         let mut stacks = Self { frames: Vec::new(), ends: vec![0], table: HashTable::new(), seed: Seed::default() };
-        let hash = stacks.seed.hash_one(&[] as &[FrameId]);
+        let hash = hash_stack(&stacks.seed, &[]);
         stacks.table.insert_unique(hash, StackId::EMPTY.0, |_| 0);
         stacks
     }
@@ -129,7 +129,7 @@ impl Default for Stacks {
 
 impl Stacks {
     pub(super) fn intern(&mut self, stack: &[FrameId]) -> Result<StackId, BuildError> {
-        let hash = self.seed.hash_one(stack);
+        let hash = hash_stack(&self.seed, stack);
         let (frames, ends) = (&self.frames, &self.ends);
         if let Some(&id) = self.table.find(hash, |&id| range(frames, ends, id) == stack) {
             return Ok(StackId(id));
@@ -138,7 +138,7 @@ impl Stacks {
         self.frames.extend_from_slice(stack);
         self.ends.push(self.frames.len());
         let (frames, ends, seed) = (&self.frames, &self.ends, &self.seed);
-        self.table.insert_unique(hash, id, |&id| seed.hash_one(range(frames, ends, id)));
+        self.table.insert_unique(hash, id, |&id| hash_stack(seed, range(frames, ends, id)));
         Ok(StackId(id))
     }
 
@@ -156,6 +156,17 @@ impl Stacks {
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }
+}
+
+/// Two frames at a time: stacks are long, and most of them were seen before.
+fn hash_stack(seed: &Seed, stack: &[FrameId]) -> u64 {
+    let mut hasher = seed.build_hasher();
+    for pair in stack.chunks(2) {
+        // The value that pads an odd number is no frame's.
+        let second = pair.get(1).map_or(u32::MAX, |frame| frame.0);
+        hasher.write_u64(u64::from(pair[0].0) << 32 | u64::from(second));
+    }
+    hasher.finish()
 }
 
 fn range<'a>(frames: &'a [FrameId], ends: &[usize], id: u32) -> &'a [FrameId] {

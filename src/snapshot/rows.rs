@@ -1,6 +1,6 @@
 //! The fields of each row, by key. Key order and unknown keys never matter.
 
-use super::builder::{Annotation, History, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
+use super::builder::{Annotation, History, ListSlot, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
 use super::events::{Action, Event};
 use super::ids::{PoolId, StackId, StrId, StreamId};
 use super::intern::Frame;
@@ -104,7 +104,7 @@ impl SnapshotBuilder {
 
     fn stack(&mut self, value: Word) -> Result<StackId, BuildError> {
         Ok(match value.item() {
-            Item::List(list) => self.stack_of(list)?.unwrap_or(StackId::EMPTY),
+            Item::List(list) => self.stack_of(list)?,
             _ => StackId::EMPTY,
         })
     }
@@ -113,7 +113,7 @@ impl SnapshotBuilder {
     fn pool_of(&mut self, value: Word) -> Result<PoolId, BuildError> {
         let (first, second) = match value.item() {
             Item::Pair(row) => self.pairs.rows[row as usize],
-            Item::List(list) => match self.list_items(list)[..] {
+            Item::List(list) => match *self.items_of_list(list) {
                 [first, second] => (first, second),
                 _ => return Ok(PoolId::DEFAULT),
             },
@@ -132,7 +132,8 @@ impl SnapshotBuilder {
         })
     }
 
-    pub(super) fn event(&mut self, mut event: Event, pairs: &[Word]) -> Result<Event, BuildError> {
+    /// Filled in place: a copy of an event just written stalls the processor.
+    pub(super) fn event(&mut self, event: &mut Event, pairs: &[Word]) -> Result<(), BuildError> {
         for (key, value) in fields(pairs) {
             match key.0 {
                 keys::ACTION => event.action = self.action_of(value),
@@ -173,7 +174,7 @@ impl SnapshotBuilder {
                 _ => self.unknown_key(Shape::Event, key),
             }
         }
-        Ok(event)
+        Ok(())
     }
 
     /// The action of a trace entry; the ids of actions seen before are remembered.
@@ -203,7 +204,9 @@ impl SnapshotBuilder {
     }
 
     pub(super) fn block(&mut self, block: Option<Block>, pairs: &[Word]) -> Result<Block, BuildError> {
-        let mut requested = block.map(|block| block.requested).filter(|&requested| requested > 0);
+        // What an earlier batch of keys said, then `requested_size`, then the history.
+        let earlier = block.map(|block| block.requested).filter(|&requested| requested > 0);
+        let (mut stated, mut recorded) = (None, None);
         let mut block = block.unwrap_or(Block {
             address: 0,
             size: 0,
@@ -220,7 +223,7 @@ impl SnapshotBuilder {
                 }
                 keys::SIZE => block.size = self.bytes(value),
                 keys::REQUESTED_SIZE => {
-                    requested = requested.or(Some(self.bytes(value)));
+                    stated = Some(self.bytes(value));
                     self.see(keys::REQUESTED_SIZE);
                 }
                 keys::STATE => block.state = self.state(value),
@@ -230,7 +233,7 @@ impl SnapshotBuilder {
                     self.see(keys::HISTORY);
                     // Entry 0 is the most recent user; it describes the block only while that user holds it.
                     if let Some(newest) = self.newest_history(value)? {
-                        requested = Some(newest.real_size);
+                        recorded = Some(newest.real_size);
                         block.stack = newest.stack;
                     }
                 }
@@ -238,7 +241,7 @@ impl SnapshotBuilder {
             }
         }
         if block.is_active() {
-            block.requested = requested.unwrap_or(block.size);
+            block.requested = recorded.or(stated).or(earlier).unwrap_or(block.size);
         } else {
             (block.requested, block.stack) = (0, StackId::EMPTY);
         }
@@ -257,11 +260,19 @@ impl SnapshotBuilder {
 
     fn newest_history(&mut self, value: Word) -> Result<Option<History>, BuildError> {
         let Item::List(list) = value.item() else { return Ok(None) };
-        Ok(self.list_rows(list, Shape::History)?.first().map(|&row| self.histories[row as usize]))
+        let row = match self.lists[list as usize] {
+            ListSlot::Rows(Shape::History, at) => Some(self.ranges[at as usize].start),
+            _ => match self.items_of_list(list).first().map(|item| item.item()) {
+                Some(Item::Dict(dict)) => {
+                    self.sealed(dict)?.and_then(|(shape, row)| (shape == Shape::History).then_some(row))
+                }
+                _ => None,
+            },
+        };
+        Ok(row.map(|row| self.histories[row as usize]))
     }
 
-    pub(super) fn history(&mut self, pairs: &[Word]) -> Result<History, BuildError> {
-        let mut history = History { real_size: 0, stack: StackId::EMPTY };
+    pub(super) fn history(&mut self, mut history: History, pairs: &[Word]) -> Result<History, BuildError> {
         for (key, value) in fields(pairs) {
             match key.0 {
                 keys::REAL_SIZE => history.real_size = self.bytes(value),
@@ -316,8 +327,7 @@ impl SnapshotBuilder {
         Ok(raw)
     }
 
-    pub(super) fn annotation(&mut self, pairs: &[Word]) -> Annotation {
-        let mut annotation = Annotation { name: StrId::default(), starts: false, device: 0, time_us: 0 };
+    pub(super) fn annotation(&mut self, mut annotation: Annotation, pairs: &[Word]) -> Annotation {
         for (key, value) in fields(pairs) {
             match key.0 {
                 keys::NAME => annotation.name = self.text_id(value),

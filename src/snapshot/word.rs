@@ -4,25 +4,12 @@ use std::num::NonZeroU64;
 
 use super::ids::StrId;
 
-/// A value, or a handle to one: three bits of tag, 61 bits of payload. No tag is 0, so that an absent word, of which
-/// the memo may have many, needs no room of its own.
+/// A value, or a handle to one: three bits of tag, 61 bits of payload. No tag is 0, so that an absent word, as the memo
+/// has them, takes no more room.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Word(NonZeroU64);
 
 const TAG_BITS: u32 = 3;
-
-const INT: u64 = 1;
-const TEXT: u64 = 2;
-const LIST: u64 = 3;
-const DICT: u64 = 4;
-const PAIR: u64 = 5;
-const WIDE: u64 = 6;
-const CONSTANT: u64 = 7;
-
-/// Payloads of [`CONSTANT`].
-const FALSE: u32 = 0;
-const TRUE: u32 = 1;
-const NONE: u32 = 2;
 
 /// What a [`Word`] holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,28 +31,31 @@ pub(super) enum Item {
 
 impl Word {
     #[inline]
-    fn tagged(payload: u64, tag: u64) -> Self {
-        // The tag is not 0, so neither is the word.
-        Self(NonZeroU64::new(payload << TAG_BITS | tag).unwrap_or(NonZeroU64::MIN))
+    fn tagged(payload: u64, tag: NonZeroU64) -> Self {
+        Self(tag | payload << TAG_BITS)
     }
 
     /// `value`, when it fits.
     #[inline]
     pub(super) fn int(value: i64) -> Option<Self> {
-        ((value << TAG_BITS) >> TAG_BITS == value).then(|| Self::tagged(value as u64, INT))
+        let word = value << TAG_BITS;
+        (word >> TAG_BITS == value).then(|| Self::new(Item::Int(value)))
     }
 
     #[inline]
     pub(super) fn new(item: Item) -> Self {
+        const fn tag(tag: u64) -> NonZeroU64 {
+            NonZeroU64::new(tag).unwrap()
+        }
         match item {
-            Item::Int(value) => Self::tagged(value as u64, INT),
-            Item::Text(id) => Self::tagged(id.0.into(), TEXT),
-            Item::List(row) => Self::tagged(row.into(), LIST),
-            Item::Dict(row) => Self::tagged(row.into(), DICT),
-            Item::Pair(row) => Self::tagged(row.into(), PAIR),
-            Item::Wide(row) => Self::tagged(row.into(), WIDE),
-            Item::Bool(value) => Self::tagged(u64::from(if value { TRUE } else { FALSE }), CONSTANT),
-            Item::None => Self::tagged(NONE.into(), CONSTANT),
+            Item::Int(value) => Self::tagged(value as u64, const { tag(1) }),
+            Item::Text(id) => Self::tagged(id.0.into(), const { tag(2) }),
+            Item::List(row) => Self::tagged(row.into(), const { tag(3) }),
+            Item::Dict(row) => Self::tagged(row.into(), const { tag(4) }),
+            Item::Pair(row) => Self::tagged(row.into(), const { tag(5) }),
+            Item::Wide(row) => Self::tagged(row.into(), const { tag(6) }),
+            Item::None => Self::tagged(0, const { tag(7) }),
+            Item::Bool(value) => Self::tagged(1 + u64::from(value), const { tag(7) }),
         }
     }
 
@@ -74,17 +64,14 @@ impl Word {
         let word = self.0.get();
         let payload = (word >> TAG_BITS) as u32;
         match word & ((1 << TAG_BITS) - 1) {
-            INT => Item::Int((word as i64) >> TAG_BITS),
-            TEXT => Item::Text(StrId(payload)),
-            LIST => Item::List(payload),
-            DICT => Item::Dict(payload),
-            PAIR => Item::Pair(payload),
-            WIDE => Item::Wide(payload),
-            _ => match payload {
-                FALSE => Item::Bool(false),
-                TRUE => Item::Bool(true),
-                _ => Item::None,
-            },
+            1 => Item::Int((word as i64) >> TAG_BITS),
+            2 => Item::Text(StrId(payload)),
+            3 => Item::List(payload),
+            4 => Item::Dict(payload),
+            5 => Item::Pair(payload),
+            6 => Item::Wide(payload),
+            _ if payload == 0 => Item::None,
+            _ => Item::Bool(payload == 2),
         }
     }
 }
@@ -107,6 +94,18 @@ mod tests {
             assert_eq!(Word::int(value).unwrap().item(), Item::Int(value));
         }
         assert!(Word::int(i64::MAX).is_none());
-        assert!(Word::int(-(1 << 61)).is_none());
+        assert!(Word::int(1 << 60).is_none());
+        assert!(Word::int(-(1 << 60) - 1).is_none());
+        assert_eq!(size_of::<Option<Word>>(), 8);
+    }
+
+    #[test]
+    fn items_survive() {
+        let ends = [0, u32::MAX];
+        let of = |item: fn(u32) -> Item| ends.map(item);
+        let rows = [of(|id| Item::Text(StrId(id))), of(Item::List), of(Item::Dict), of(Item::Pair), of(Item::Wide)];
+        for item in rows.into_iter().flatten().chain([Item::None, Item::Bool(false), Item::Bool(true)]) {
+            assert_eq!(Word::new(item).item(), item);
+        }
     }
 }

@@ -24,6 +24,15 @@ impl<'a> Cursor<'a> {
         Ok(*bytes)
     }
 
+    /// A little-endian integer of at most 8 bytes, when it can be read as a whole word; else nothing is used.
+    #[inline]
+    pub(super) fn signed(&mut self, length: usize) -> Option<i64> {
+        let word = self.input.get(self.at..).and_then(|rest| rest.first_chunk::<8>())?;
+        let unused = 64 - 8 * u32::try_from(length).ok().filter(|length| (1..=8).contains(length))?;
+        self.at += length;
+        Some((u64::from_le_bytes(*word) << unused) as i64 >> unused)
+    }
+
     #[inline]
     pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Fault> {
         let end = self.at.checked_add(length).ok_or(Fault::Incomplete)?;

@@ -55,7 +55,7 @@ pub fn info(name: &str, info: &Info, width: Option<usize>) -> String {
 fn settings(info: &Info) -> String {
     let settings = &info.settings;
     if !settings.recorded {
-        return "not in the file (torch 2.2 and older): defaults are assumed".to_owned();
+        return "not in the file: defaults are assumed".to_owned();
     }
     if settings.conf.is_empty() {
         return "default (no configuration string)".to_owned();
@@ -85,7 +85,9 @@ fn device_text(device: &DeviceInfo, width: Option<usize>) -> String {
     );
     row("", format!("releasable {}, stranded {}", known(totals.releasable), known(totals.stranded)));
     row("events", events(device));
-    row("trace", trace(device));
+    for (at, line) in trace(device).into_iter().enumerate() {
+        row(if at == 0 { "trace" } else { "" }, line);
+    }
     if let Some(setting) = &device.trace.inferred_setting {
         row("inferred", format!("{setting}: not in the file, but block sizes and segments follow from it"));
     }
@@ -125,11 +127,12 @@ fn events(device: &DeviceInfo) -> String {
     format!("{}{span}: {}", count(device.events.into()), counts.join(", "))
 }
 
-fn trace(device: &DeviceInfo) -> String {
-    if device.trace.complete {
-        return "complete: it explains every block".to_owned();
+/// Why the trace is not complete, a line a reason.
+fn trace(device: &DeviceInfo) -> Vec<String> {
+    match device.trace.complete {
+        true => vec!["complete: it explains every block".to_owned()],
+        false => device.trace.reasons.clone(),
     }
-    device.trace.reasons.join("; ")
 }
 
 fn stacks(device: &DeviceInfo) -> String {

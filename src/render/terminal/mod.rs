@@ -1,7 +1,9 @@
 //! Results as text for a terminal.
 
+mod fitting;
 mod info;
-mod names;
+pub(in crate::render) mod names;
+mod pinning;
 mod report;
 mod segments;
 mod top;
@@ -22,7 +24,7 @@ fn known(figure: Option<u64>) -> String {
 }
 
 /// `moment` in words: `at the OOM, event 1 803`.
-fn moment_text(moment: &Moment) -> String {
+pub(in crate::render) fn moment_text(moment: &Moment) -> String {
     let event = moment.event.map(|event| count(event.into()));
     match (moment.what, event) {
         ("oom", Some(event)) => format!("at the OOM, event {event}"),

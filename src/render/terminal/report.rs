@@ -1,5 +1,6 @@
 //! The post-mortem in about 25 lines.
 
+use super::pinning::pins;
 use super::top::top;
 use super::verdict;
 use super::{headline, moment_text, number_of};
@@ -20,6 +21,11 @@ const REMEDIES: usize = 3;
 /// Lines in the table of sites.
 const SITES: usize = 6;
 
+/// Lines in the table of what pins free memory.
+const PINS: usize = 3;
+/// That table is left out when less than this part of the reserved memory is pinned.
+const PINNED_SHARE: u64 = 20;
+
 /// All of `report`; `name` is the file's.
 pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
     let mut out = format!("{}   {}", printable(name), headline(&report.info));
@@ -35,7 +41,7 @@ pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
         out += "\nNo memory is reserved and nothing was recorded. Was the snapshot taken in the process that used the GPU?\n";
     }
     for device in &report.devices {
-        let info = report.info.devices.iter().find(|info| info.device == device.fragmentation.device);
+        let info = report.info.devices.iter().find(|info| info.device == device.segments.fragmentation.device);
         out += &device_text(device, info, report.devices.len() > 1, width);
     }
     out
@@ -45,13 +51,13 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
     let mut out = String::from("\n");
     if let Some(diagnosis) = &device.diagnosis {
         if name_it {
-            out += &format!("DEVICE {}\n", device.fragmentation.device);
+            out += &format!("DEVICE {}\n", device.segments.fragmentation.device);
         }
         out += &verdict::verdict(diagnosis, width);
         out.push('\n');
     }
     if name_it {
-        out += &format!("DEVICE {}, {}\n", device.fragmentation.device, moment_text(&device.at));
+        out += &format!("DEVICE {}, {}\n", device.segments.fragmentation.device, moment_text(&device.at));
     } else {
         out += &format!("MEMORY {}\n", moment_text(&device.at));
     }
@@ -70,12 +76,20 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
         out += "\nWHO HOLDS IT\n";
         out += &top(&device.top, SITES, width);
     }
+    let pinning = &device.segments.pinning;
+    if pinning.pinned >= device.segments.fragmentation.totals.reserved / PINNED_SHARE {
+        let text = pins(pinning, PINS, width);
+        if !text.is_empty() {
+            out += "\nWHAT PINS IT\n";
+            out += &text;
+        }
+    }
     if let Some(series) = &device.series {
         out += "\nOVER TIME\n";
         out += &over_time(series, info);
     }
     if let Some(diagnosis) = &device.diagnosis {
-        let remedies = verdict::remedies(diagnosis, REMEDIES, width);
+        let remedies = verdict::remedies(diagnosis, REMEDIES, false, width);
         if !remedies.is_empty() {
             out += &format!("\n{remedies}");
         }
@@ -93,7 +107,7 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
 
 /// The parts of the reserved memory with bars on one scale.
 fn memory(device: &DeviceReport, width: Option<usize>) -> String {
-    let totals = &device.fragmentation.totals;
+    let totals = &device.segments.fragmentation.totals;
     let reserved = totals.reserved;
     let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indent(2);
     let mut row = |name: &str, value: Option<u64>, bar: String, note: String| {

@@ -1,29 +1,118 @@
-//! The table of segments.
+//! Where the free memory is: totals, pools, segments.
 
-use super::{known, moment_text};
+use super::fitting::{failed_fits, fits, holes, oom_fits};
+use super::names::{shared_directory, without};
+use super::pinning::{freeing, holders, pins};
+use super::{known, moment_text, number_of};
 use crate::allocator::PoolKind;
-use crate::analysis::fragmentation::{Fragmentation, SegmentRow};
+use crate::analysis::segments::{SegmentOrder, Segments};
 use crate::render::table::{Align, Table};
 use crate::units::{bytes, count};
 
-/// Totals of `result`, then its first `limit` segments in the order given.
-pub fn segments(result: &Fragmentation, rows: &[&SegmentRow], limit: usize, width: Option<usize>) -> String {
-    let totals = &result.totals;
-    let mut out = format!("device {}, {}\n", result.device, moment_text(&result.at));
+/// All of `result`; the tables have at most `limit` rows, that of the segments in `order`.
+pub fn segments(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usize>) -> String {
+    let fragmentation = &result.fragmentation;
+    let mut out = format!("device {}, {}\n", fragmentation.device, moment_text(&fragmentation.at));
+    out += &totals(result, width);
+    let mut section = |title: &str, text: String| {
+        if !text.is_empty() {
+            out += &format!("\n{title}\n{text}");
+        }
+    };
+    section("WHAT PINS IT", pins(&result.pinning, limit, width));
+    section(
+        "WHAT WOULD HAVE TO GO",
+        result.freeing.as_ref().map_or_else(String::new, |freeing_| freeing(freeing_, width)),
+    );
+    section("WHAT FITS", fits(result, limit, width));
+    section("RECORDED OOMS", oom_fits(result, width));
+    section("FREE BLOCKS BY SIZE", holes(&result.holes, width));
+    section(
+        "REQUESTS THAT FOUND MEMORY ONLY IN PIECES",
+        result.failed_fits.as_ref().map_or_else(String::new, |found| failed_fits(found, width)),
+    );
+    section("POOLS", pools(result, width));
+    section("SEGMENTS", table(result, order, limit, width));
+    for held in &result.holders {
+        section(&format!("SEGMENT {:#x}", held.address), holders(held, limit, width));
+    }
+    out
+}
+
+fn totals(result: &Segments, width: Option<usize>) -> String {
+    let totals = &result.fragmentation.totals;
+    let rows = &result.fragmentation.segments;
+    let expandable = rows.iter().filter(|row| row.expandable).count();
     let mut parts = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indent(2);
-    parts.row(["reserved", &bytes(totals.reserved), &format!("in {} segments", count(result.segments.len() as u64))]);
+    let segments = number_of((rows.len() - expandable) as u64, "segment");
+    let ranges = format!("{} of expandable memory", number_of(expandable as u64, "range"));
+    let place = match expandable {
+        0 => format!("in {segments}"),
+        n if n == rows.len() => format!("in {ranges}"),
+        _ => format!("in {segments} and {ranges}"),
+    };
+    parts.row(["reserved", &bytes(totals.reserved), &place]);
     parts.row(["  requested", &bytes(totals.requested), "asked for by the program, in live and pending blocks"]);
     parts.row(["  rounding", &known(totals.rounding), "lost inside blocks"]);
-    parts.row(["  releasable", &known(totals.releasable), "whole free segments: empty_cache() would return it"]);
-    parts.row(["  stranded", &known(totals.stranded), "free, but next to live blocks"]);
+    parts.row(["  releasable", &known(totals.releasable), "idle cache: empty_cache() would give it back"]);
+    parts.row(["  stranded", &known(totals.stranded), "free, but live blocks keep it from being given back"]);
     parts.row(["  pool-idle", &known(totals.pool_idle), "free in private pools, of no use to others"]);
     parts.row(["pending", &bytes(totals.pending), "freed, but another stream may still use it"]);
-    parts.row(["largest free", &known(totals.largest_free), ""]);
-    out += &parts.render(width);
-    if rows.is_empty() {
-        return out;
+    parts.row(["largest hole", &known(totals.largest_free), ""]);
+    let mut out = parts.render(width);
+    let (stranded, releasable) = (totals.stranded.unwrap_or(0), totals.releasable.unwrap_or(0));
+    if stranded == 0 && releasable > 0 {
+        out += "  This is idle cache, not fragmentation: empty_cache(), or the next request that needs it, gives it back.\n";
     }
-    out.push('\n');
+    out
+}
+
+fn pools(result: &Segments, width: Option<usize>) -> String {
+    if result.pools.len() < 2 {
+        return String::new();
+    }
+    let mut table = Table::new([
+        ("pool", Align::Left),
+        ("stream", Align::Left),
+        ("reserved", Align::Right),
+        ("live", Align::Right),
+        ("pending", Align::Right),
+        ("releasable", Align::Right),
+        ("stranded", Align::Right),
+        ("pool-idle", Align::Right),
+        ("largest hole", Align::Right),
+        ("serves at most", Align::Right),
+    ])
+    .indent(2);
+    for row in &result.pools {
+        let totals = &row.totals;
+        table.row([
+            pool_text(row.kind, row.pool.as_deref()),
+            row.stream.clone(),
+            bytes(totals.reserved),
+            bytes(totals.allocated),
+            bytes(totals.pending),
+            known(totals.releasable),
+            known(totals.stranded),
+            known(totals.pool_idle),
+            known(totals.largest_free),
+            row.largest_request.map_or_else(|| "nothing".to_owned(), bytes),
+        ]);
+    }
+    table.render(width)
+}
+
+/// The size class, and which private pool.
+pub(super) fn pool_text(kind: PoolKind, pool: Option<&str>) -> String {
+    let kind = match kind {
+        PoolKind::Small => "small",
+        PoolKind::Large => "large",
+    };
+    pool.map_or_else(|| kind.to_owned(), |pool| format!("{kind} ({pool})"))
+}
+
+fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usize>) -> String {
+    let rows = result.table(order);
     let mut table = Table::new([
         ("address", Align::Left),
         ("total", Align::Right),
@@ -37,23 +126,34 @@ pub fn segments(result: &Fragmentation, rows: &[&SegmentRow], limit: usize, widt
         ("frag", Align::Right),
         ("stranded", Align::Right),
         ("releasable", Align::Right),
+        ("slack", Align::Right),
+        ("never used", Align::Right),
+        ("held by", Align::Left),
         ("", Align::Left),
     ])
     .indent(2);
-    for row in rows.iter().take(limit) {
+    let shown = rows.iter().take(limit);
+    let shared = shared_directory(shown.clone().filter_map(|row| row.sites.first()).map(String::as_str));
+    for row in shown {
+        let optional = |figure: Option<u64>| figure.map_or_else(|| "–".to_owned(), bytes);
+        let ranges = match row.ranges {
+            1 => "expandable".to_owned(),
+            n => format!("expandable, {n} ranges"),
+        };
         let notes = [
-            row.expandable.then_some("expandable"),
+            row.expandable.then_some(ranges.as_str()),
             (!row.conforms_to_rules).then_some("odd size"),
             (row.pending > 0).then_some("pending"),
         ];
-        let kind = match row.kind {
-            PoolKind::Small => "small",
-            PoolKind::Large => "large",
+        let held = match (row.sites.first(), row.site_count) {
+            (None, _) => String::new(),
+            (Some(site), 1) => without(site, shared).to_owned(),
+            (Some(site), n) => format!("{} and {} more", without(site, shared), n - 1),
         };
         table.row([
             format!("{:#x}", row.address),
             bytes(row.total),
-            row.pool.as_ref().map_or_else(|| kind.to_owned(), |pool| format!("{kind} ({pool})")),
+            pool_text(row.kind, row.pool.as_deref()),
             row.stream.clone(),
             bytes(row.active),
             count(row.blocks as u64),
@@ -63,10 +163,16 @@ pub fn segments(result: &Fragmentation, rows: &[&SegmentRow], limit: usize, widt
             format!("{:.0} %", row.external_fragmentation * 100.0),
             bytes(row.stranded),
             bytes(row.releasable),
+            optional(row.birth_slack),
+            optional(row.never_used),
+            held,
             notes.into_iter().flatten().collect::<Vec<_>>().join(", "),
         ]);
     }
-    out += &table.render(width);
+    if table.is_empty() {
+        return String::new();
+    }
+    let mut out = table.render(width);
     if rows.len() > limit {
         out += &format!("  {} more: --limit {}\n", count((rows.len() - limit) as u64), rows.len());
     }

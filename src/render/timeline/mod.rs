@@ -5,7 +5,6 @@
 
 mod axes;
 mod data;
-mod draw;
 mod legend;
 mod marks;
 mod overlay;
@@ -14,6 +13,7 @@ mod panel;
 use plotters::prelude::IntoDrawingArea;
 use plotters::style::WHITE;
 
+use super::draw;
 use super::svg::{Svg, px};
 use crate::analysis::series::Series;
 use panel::{Frame, Panel};

@@ -11,6 +11,8 @@ mod input;
 mod json;
 mod map;
 mod sniff;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::io::{self, Read};
