@@ -11,8 +11,11 @@ use oomscope::analysis::{growth, verdict};
 use oomscope::history::History;
 use oomscope::oom::{Judgement, judge, scan};
 
+/// Alone; with the text, and what contradicts it.
+type Judgements = (Judgement, Option<(Judgement, Vec<String>)>);
+
 /// The verdict of the last failure in `path`, without and with the error text.
-fn judgements(path: &Path, text: Option<&str>) -> Option<(Judgement, Option<(Judgement, Vec<String>)>)> {
+fn judgements(path: &Path, text: Option<&str>) -> Option<Judgements> {
     let snapshot = read(path);
     let sites = Sites::new(&snapshot, By::Line);
     let histories: Vec<History> =

@@ -75,8 +75,7 @@ fn device(
     let failure = oom.map(|oom| failure(history, oom));
     let questions = Questions { capacity: known_capacity, ..Questions::default() };
     let segments = segments(history, moment, sites, &questions);
-    let totals = &segments.fragmentation.totals;
-    let diagnosis = verdict::diagnosis(history, sites, failure.as_ref(), totals, known_capacity, evidence);
+    let diagnosis = verdict::diagnosis(history, sites, failure.as_ref(), &segments, known_capacity, evidence);
     Ok(DeviceReport {
         at: moment,
         failure,

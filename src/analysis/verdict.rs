@@ -2,6 +2,7 @@
 
 use super::failures::Failure;
 use super::growth::{growing, growth};
+use super::segments::Segments;
 use super::sites::Sites;
 use super::totals::Totals;
 use crate::history::History;
@@ -93,14 +94,14 @@ pub struct Evidence<'a> {
     pub account: Option<&'a (dyn Fn(Option<&Message>, Option<u64>, Option<u64>, u32) -> Option<Reconciliation> + Sync)>,
 }
 
-/// The diagnosis of `failure`, or of a moment without one (`totals`), with the evidence beside it.
+/// The diagnosis of `failure`, or of a moment without one, with the segments at it and the evidence beside it.
 ///
 /// `None` when nothing failed and nothing contradicts the card: there is nothing to judge.
 pub fn diagnosis(
     history: &History,
     sites: &Sites,
     failure: Option<&Failure>,
-    totals: &Totals,
+    segments: &Segments,
     card: Option<u64>,
     evidence: &Evidence,
 ) -> Option<Diagnosis> {
@@ -111,15 +112,17 @@ pub fn diagnosis(
         // The job died, but this file has no failure of it: the text decides alone.
         None => messages.find(|message| message.device.is_some_and(|found| i64::from(found) == device)),
     };
-    let (facts, contradictions) = match (failure, message) {
+    let (mut facts, contradictions) = match (failure, message) {
         (Some(failure), Some(message)) => join(facts(history, failure, sites, card), message),
         (Some(failure), None) => (facts(history, failure, sites, card), Vec::new()),
         (None, Some(message)) => {
             let note = "the snapshot has no failure at this moment: the verdict is that of the text".to_owned();
             (evidence.log.map_or_else(|| Facts::of_message(message), |log| log.facts(message)), vec![note])
         }
-        (None, None) => (of_totals(totals, card), Vec::new()),
+        (None, None) => (of_totals(&segments.fragmentation.totals, card), Vec::new()),
     };
+    let pin = segments.pinning.pins.first().filter(|_| failure.is_some());
+    facts.pin = pin.map(|pin| (file_and_line(&pin.site), pin.pinned));
     let (reserved, free) = match failure {
         Some(failure) => (Some(failure.totals.reserved), Some(failure.device_free)),
         None => (None, None),
@@ -178,4 +181,9 @@ fn programs(snapshot: &Snapshot) -> Programs {
         programs.evaluation |= matches!(name, "evaluation_loop" | "prediction_step");
     }
     programs
+}
+
+/// A site without its directories, to be named in a sentence.
+fn file_and_line(site: &str) -> String {
+    site.rsplit(['/', '\\']).next().unwrap_or(site).to_owned()
 }

@@ -119,7 +119,7 @@ fn text(log: &Log, first: &Diagnosis, rest: &[Diagnosis]) -> String {
     if !phases.is_empty() {
         out += &format!("\n{phases}");
     }
-    let remedies = terminal::remedies(first, REMEDIES, width);
+    let remedies = terminal::remedies(first, REMEDIES, true, width);
     if !remedies.is_empty() {
         out += &format!("\n{remedies}");
     }

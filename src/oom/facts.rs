@@ -52,6 +52,8 @@ pub struct Facts {
     pub other_allocations: Option<u64>,
     /// What lines have been adding to; `None` when nobody could look.
     pub growth: Option<Growth>,
+    /// The line whose live blocks pin most free memory, and how much.
+    pub pin: Option<(String, u64)>,
     /// Whether a snapshot was looked into.
     pub from_snapshot: bool,
     /// How far a figure may be off by its decimals.
@@ -92,6 +94,7 @@ impl Facts {
             others: (!message.other_processes.is_empty()).then(|| message.others_in_use()),
             other_allocations: message.other_allocations,
             growth: None,
+            pin: None,
             from_snapshot: false,
             tolerance: message.tolerance,
         }

@@ -230,7 +230,12 @@ impl<'a> Case<'a> {
             Some(found) => format!("{found} (the log's value)"),
             None => "the value in the log".to_owned(),
         };
+        let pins = match &self.facts.pin {
+            Some((site, _)) => format!("what {site} keeps"),
+            None => "what lives long".to_owned(),
+        };
         text.replace("{conf}", conf)
+            .replace("{pins}", &pins)
             .replace("{kv_tokens}", &tokens.map_or_else(|| "a smaller length".to_owned(), |tokens| tokens.to_string()))
             .replace("{utilization}", &utilization)
     }

@@ -71,10 +71,10 @@ pub(super) const ROWS: &[Remedy] = &[
     Remedy {
         id: "long_lived_first",
         class: Class::Free,
-        what: "allocate what lives long before what comes and goes, or in one buffer",
+        what: "allocate {pins} before what comes and goes, or in one buffer",
         why: "beside short-lived blocks it pins the segments that they leave",
         applies: |case| case.is_fragmented(),
-        bytes: |case| case.facts.stranded.filter(|_| case.facts.from_snapshot),
+        bytes: |case| case.facts.pin.as_ref().map(|(_, pinned)| *pinned),
         conflicts: &[],
         since: "",
         link: TUNING,

@@ -92,7 +92,7 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
         }
     }
     if let Some(diagnosis) = &device.diagnosis {
-        let remedies = verdict::remedies(diagnosis, REMEDIES, width);
+        let remedies = verdict::remedies(diagnosis, REMEDIES, false, width);
         if !remedies.is_empty() {
             out += &format!("\n{remedies}");
         }

@@ -40,7 +40,7 @@ pub fn verdict(diagnosis: &Diagnosis, width: Option<usize>) -> String {
 }
 
 /// What to do, cheapest first, and what would tell more: at most `most` remedies, JSON has all.
-pub fn remedies(diagnosis: &Diagnosis, most: usize, width: Option<usize>) -> String {
+pub fn remedies(diagnosis: &Diagnosis, most: usize, with_reasons: bool, width: Option<usize>) -> String {
     let width = width.unwrap_or(WIDTH);
     let mut out = String::new();
     let (useful, useless): (Vec<&Advice>, Vec<&Advice>) =
@@ -50,7 +50,8 @@ pub fn remedies(diagnosis: &Diagnosis, most: usize, width: Option<usize>) -> Str
     }
     for (advice, number) in spread(&useful, most).into_iter().zip(1..) {
         let won = advice.expected_bytes.map_or_else(String::new, |won| format!(" (at most {})", bytes(won)));
-        let text = format!("{}{won} – {}", advice.what, advice.why);
+        let why = if with_reasons { format!(" – {}", advice.why) } else { String::new() };
+        let text = format!("{}{won}{why}", advice.what);
         out += &paragraph(&format!("  {number} {:<7} ", advice.class.name()), &text, width);
     }
     for advice in useless.into_iter().take(most / 3) {
