@@ -8,3 +8,4 @@ pub mod report;
 pub mod series;
 pub mod sites;
 pub mod totals;
+pub mod whatif;

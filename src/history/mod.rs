@@ -11,6 +11,7 @@ mod health;
 mod infer;
 mod lives;
 mod moment;
+mod pools;
 mod ranges;
 mod scan;
 mod sizes;

@@ -64,12 +64,14 @@ pub struct SimulatorConfig {
     pub capacity: u64,
     /// Addresses of new segments.
     pub addresses: AddressPolicy,
+    /// The limit of the memory fraction in bytes, where it is known although the fraction is not.
+    pub allowed: Option<u64>,
 }
 
 impl SimulatorConfig {
     /// The newest release on a device of `total` bytes, all of them PyTorch's.
     pub fn new(rules: AllocatorRules, total: u64) -> Self {
-        Self { rules, behaviour: Behaviour::default(), total, capacity: total, addresses: AddressPolicy::default() }
+        Self { rules, behaviour: Behaviour::default(), total, capacity: total, addresses: AddressPolicy::default(), allowed: None }
     }
 }
 
@@ -143,8 +145,8 @@ pub struct Simulator {
 impl Simulator {
     /// An allocator that has not reserved anything.
     pub fn new(config: SimulatorConfig) -> Self {
-        let SimulatorConfig { rules, behaviour, total, capacity, addresses } = config;
-        let allowed = rules.memory_fraction.and_then(|fraction| behaviour.limit(fraction, total));
+        let SimulatorConfig { rules, behaviour, total, capacity, addresses, allowed } = config;
+        let allowed = allowed.or_else(|| rules.memory_fraction.and_then(|fraction| behaviour.limit(fraction, total)));
         let default = |kind| Pool::new(kind, MempoolId::DEFAULT);
         Self {
             rules,
