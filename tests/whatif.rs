@@ -11,7 +11,7 @@ use oomscope::snapshot::Snapshot;
 
 /// Only the recorded settings; the one setting named is there because an empty list means the usual ones.
 fn same_settings() -> Options {
-    Options { settings: vec!["expandable_segments:True".to_owned()], ..Options::default() }
+    Options { settings: vec!["max_split_size_mb:512".to_owned()], ..Options::default() }
 }
 
 fn each_device(snapshot: &Snapshot, options: &Options) -> Vec<(i64, bool, Result<WhatIf, WhatIfError>)> {

@@ -9,6 +9,7 @@ use super::info::{Info, info};
 use super::ranking::{Attribution, Ranking, live};
 use super::series::{Series, SeriesOptions, series};
 use super::sites::Sites;
+use super::whatif::{self, WhatIf, whatif};
 use crate::history::{At, History, Moment, MomentError};
 use crate::snapshot::Snapshot;
 
@@ -19,6 +20,8 @@ pub struct Report {
     pub info: Info,
     /// Devices, the one with the latest OOM first.
     pub devices: Vec<DeviceReport>,
+    /// What other settings would have done about the failure of the first device, when that is what is described.
+    pub whatif: Option<WhatIf>,
 }
 
 /// One device at one moment.
@@ -48,7 +51,22 @@ pub fn report(
 ) -> Result<Report, MomentError> {
     let devices = histories.par_iter().map(|history| device(history, sites, at, known_capacity));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
-    Ok(Report { info: info(snapshot, histories), devices })
+    let (info, whatif) =
+        rayon::join(|| info(snapshot, histories), || replayed(histories.first()?, devices.first()?, known_capacity));
+    Ok(Report { info, devices, whatif })
+}
+
+/// The failure that `device` describes, under other settings.
+fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64>) -> Option<WhatIf> {
+    let failure = device.failure.as_ref()?;
+    let options = whatif::Options {
+        capacity: known_capacity,
+        oom: Some(failure.event),
+        only_if_exact: true,
+        ..whatif::Options::default()
+    };
+    // A trace that cannot be replayed says so in the command of that name; it is no reason to withhold the report.
+    whatif(history, &options).ok()
 }
 
 fn device(history: &History, sites: &Sites, at: At, known_capacity: Option<u64>) -> Result<DeviceReport, MomentError> {
@@ -80,4 +98,6 @@ pub struct Document<'a> {
     pub segments: super::fragmentation::Document<'a>,
     /// As of `top`.
     pub top: super::ranking::Document<'a>,
+    /// As of `whatif`, for the first device.
+    pub whatif: Option<&'a WhatIf>,
 }

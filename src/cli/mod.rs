@@ -13,6 +13,7 @@ mod report;
 mod segments;
 mod timeline;
 mod top;
+mod whatif;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ Examples:
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
+  oomscope whatif oom.pickle                    would another allocator setting have passed?
 
 Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
 
@@ -72,6 +74,7 @@ enum Command {
     Top(top::Args),
     Segments(segments::Args),
     Timeline(timeline::Args),
+    Whatif(whatif::Args),
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
@@ -83,6 +86,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Top(args) => top::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Timeline(args) => timeline::run(&args),
+        Command::Whatif(args) => whatif::run(&args),
     }
 }
 

@@ -71,7 +71,14 @@ pub struct SimulatorConfig {
 impl SimulatorConfig {
     /// The newest release on a device of `total` bytes, all of them PyTorch's.
     pub fn new(rules: AllocatorRules, total: u64) -> Self {
-        Self { rules, behaviour: Behaviour::default(), total, capacity: total, addresses: AddressPolicy::default(), allowed: None }
+        Self {
+            rules,
+            behaviour: Behaviour::default(),
+            total,
+            capacity: total,
+            addresses: AddressPolicy::default(),
+            allowed: None,
+        }
     }
 }
 

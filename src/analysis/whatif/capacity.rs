@@ -1,8 +1,8 @@
 //! How much memory the device has: what is known of it, and how much a trace needs.
 
 use super::baseline::Room;
-use super::{Bench, Options};
-use crate::allocator::{AddressPolicy, AllocatorRules, Limits, MIB, RestoreError, TieBreak};
+use super::{Bench, Options, Recorded};
+use crate::allocator::{Action, AddressPolicy, AllocatorRules, Limits, MIB, RestoreError, TieBreak};
 use crate::history::History;
 use crate::units::bytes;
 
@@ -34,11 +34,43 @@ pub fn smallest(bench: &Bench, rules: &AllocatorRules) -> Result<Option<u64>, Re
     Ok(Some(high * PAGE))
 }
 
+/// The highest capacity in bytes at which the record's flushes were needed, if there is one that the record fits in:
+/// where memory is given back and more is taken at once, the request had probably failed.
+pub fn from_flushes(recorded: &Recorded) -> Option<u64> {
+    let mut reserved = recorded.segments.iter().fold(0u64, |sum, segment| sum.saturating_add(segment.size));
+    let (mut before, mut bound) = (None, None::<u64>);
+    for event in &recorded.trace {
+        match event.action {
+            Action::SegmentFree | Action::SegmentUnmap => {
+                before.get_or_insert(reserved);
+                reserved = reserved.saturating_sub(event.size);
+            }
+            Action::SegmentAlloc | Action::SegmentMap => {
+                if let Some(before) = before.take() {
+                    let needed = before.saturating_add(event.size);
+                    if needed > recorded.peak_reserved {
+                        bound = Some(bound.map_or(needed - 1, |bound| bound.min(needed - 1)));
+                    }
+                }
+                reserved = reserved.saturating_add(event.size);
+            }
+            Action::FreeCompleted => {}
+            _ => before = None,
+        }
+    }
+    // Device memory comes in pages.
+    bound.map(|bound| (bound / PAGE * PAGE).max(recorded.peak_reserved))
+}
+
 /// What has to be known to read the figures.
 pub fn notes(history: &History, bench: &Bench, limits: &Limits, options: &Options) -> Vec<String> {
     let mut notes = Vec::new();
     match (options.capacity, limits.capacity, limits.allowed) {
         (Some(_), ..) => {}
+        (None, None, None) if bench.room.capacity.is_some() => notes.push(format!(
+            "how much memory there was follows from flushes only: about {}; --capacity sets it",
+            bytes(bench.room.capacity.unwrap_or(0))
+        )),
         (None, None, None) => notes.push(
             "the file does not tell how much memory there was: the replay has no limit; --capacity sets one".to_owned(),
         ),
@@ -59,11 +91,13 @@ pub fn notes(history: &History, bench: &Bench, limits: &Limits, options: &Option
     }
     let behaviour = crate::allocator::Behaviour::of(bench.version);
     if behaviour.tie_break == TieBreak::SegmentAge && !bench.recorded.segments.is_empty() {
-        notes.push("the order of the segments at the start is not in the file; it is learned from the trace".to_owned());
+        notes
+            .push("the order of the segments at the start is not in the file; it is learned from the trace".to_owned());
     }
     if bench.recorded.has_private_pools {
         notes.push(
-            "private pools are in use: expandable_segments does not go with pluggable allocators or sleep mode".to_owned(),
+            "private pools are in use: expandable_segments does not go with pluggable allocators or sleep mode"
+                .to_owned(),
         );
     }
     if history.events() > super::MANY_EVENTS && options.settings.is_empty() {

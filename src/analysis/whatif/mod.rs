@@ -21,9 +21,7 @@ pub use recording::Recorded;
 pub use run::{Figures, Horizon, OomFigure};
 pub use scenarios::{MANY_EVENTS, Refusal, RefusalKind, Setting, SettingError};
 
-use crate::allocator::{
-    Action, AddressPolicy, Behaviour, RestoreError, SimulatorConfig, TieBreak, TorchVersion,
-};
+use crate::allocator::{Action, AddressPolicy, Behaviour, RestoreError, SimulatorConfig, TieBreak, TorchVersion};
 use crate::history::History;
 use baseline::{Baseline, Room, baseline, candidates};
 use scenarios::Facts;
@@ -114,18 +112,29 @@ pub struct Scenario {
 /// Replays the past of `history`'s device.
 pub fn whatif(history: &History, options: &Options) -> Result<WhatIf, WhatIfError> {
     let recorded = Recorded::new(history);
-    if recorded.trace.is_empty() {
+    if recorded.trace.is_empty() || !history.health.recorded {
         return Err(WhatIfError::NoHistory);
     }
     let horizon = horizon(&recorded, options.oom);
     let limits = recorded.recording(recorded.trace.len()).limits(&recorded.rules);
-    let shown = Room::of(&limits);
+    let mut shown = Room::of(&limits);
     let format = &history.snapshot.format;
     let mut versions = candidates(format.torch_at_least, format.torch_below);
     if let Some(torch) = options.torch.filter(|torch| fits(*torch, format.torch_at_least, format.torch_below)) {
         versions = vec![torch];
     }
-    let base = baseline(history, &recorded, &versions, shown, horizon)?.ok_or(WhatIfError::NoHistory)?;
+    let mut base = baseline(history, &recorded, &versions, shown, horizon)?.ok_or(WhatIfError::NoHistory)?;
+    if shown == Room::default()
+        && !base.is_exact_to_horizon
+        && let Some(capacity) = capacity::from_flushes(&recorded)
+    {
+        let room = Room { capacity: Some(capacity), allowed: None };
+        if let Some(other) = baseline(history, &recorded, &versions, room, horizon)?
+            && other.is_exact_to_horizon
+        {
+            (base, shown) = (other, room);
+        }
+    }
     let room = options.capacity.map_or(shown, |capacity| Room { capacity: Some(capacity), allowed: None });
     let version = options.torch.unwrap_or(base.version);
     let facts = Facts { recorded: &recorded, version, has_limit: room.allowed.is_some(), events: history.events() };
@@ -184,7 +193,12 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn config(&self, rules: &crate::allocator::AllocatorRules, room: Room, addresses: AddressPolicy) -> SimulatorConfig {
+    fn config(
+        &self,
+        rules: &crate::allocator::AllocatorRules,
+        room: Room,
+        addresses: AddressPolicy,
+    ) -> SimulatorConfig {
         // Without a limit the address space must hold whatever a setting wastes.
         let roomy = self.recorded.peak_reserved.saturating_mul(4).max(1 << 36);
         let total = room.capacity.unwrap_or(roomy);
@@ -201,8 +215,7 @@ impl Bench<'_> {
         if Behaviour::of(self.version).tie_break == TieBreak::SegmentAge {
             return Ok((figures(AddressPolicy::FirstFit)?, None));
         }
-        let (first, other) =
-            rayon::join(|| figures(AddressPolicy::FirstFit), || figures(AddressPolicy::Increasing));
+        let (first, other) = rayon::join(|| figures(AddressPolicy::FirstFit), || figures(AddressPolicy::Increasing));
         let (first, other) = (first?, other?);
         let differ = first != other;
         Ok((first, differ.then_some(other)))

@@ -5,11 +5,13 @@ mod names;
 mod report;
 mod segments;
 mod top;
+mod whatif;
 
 pub use info::{headline, info};
 pub use report::report;
 pub use segments::segments;
 pub use top::{heading, top};
+pub use whatif::{requests, whatif};
 
 use crate::history::Moment;
 use crate::units::{bytes, count};

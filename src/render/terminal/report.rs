@@ -1,6 +1,7 @@
 //! The post-mortem in about 25 lines.
 
 use super::top::top;
+use super::whatif::winners;
 use super::{headline, moment_text, number_of};
 use crate::analysis::info::DeviceInfo;
 use crate::analysis::report::{DeviceReport, Report};
@@ -30,9 +31,13 @@ pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
     if report.devices.is_empty() {
         out += "\nNo memory is reserved and nothing was recorded. Was the snapshot taken in the process that used the GPU?\n";
     }
-    for device in &report.devices {
+    for (at, device) in report.devices.iter().enumerate() {
         let info = report.info.devices.iter().find(|info| info.device == device.fragmentation.device);
         out += &device_text(device, info, report.devices.len() > 1, width);
+        if let Some(result) = report.whatif.as_ref().filter(|_| at == 0) {
+            out += "\nWHAT ANOTHER SETTING WOULD HAVE DONE\n";
+            out += &winners(result, width);
+        }
     }
     out
 }
