@@ -7,10 +7,10 @@ use crate::units::{bytes, count};
 const WORTH: f64 = 0.05;
 
 /// Fills in the sentences.
-pub fn advise(baseline: &mut Scenario, scenarios: &mut [Scenario], trusted: bool) {
+pub fn advise(baseline: &mut Scenario, scenarios: &mut [Scenario], trusted: bool, capacity: Option<u64>) {
     baseline.advice = as_recorded(baseline);
     for scenario in scenarios {
-        let (wins, text) = judge(scenario, &baseline.figures);
+        let (wins, text) = judge(scenario, &baseline.figures, capacity);
         scenario.advised = wins && trusted && scenario.refusal.is_none();
         scenario.advice = match &scenario.refusal {
             Some(refusal) if refusal.kind == RefusalKind::Forbidden => format!("not to be used: {}", refusal.reason),
@@ -35,7 +35,7 @@ fn as_recorded(baseline: &Scenario) -> String {
 }
 
 /// Whether a setting wins anything, and what in words.
-fn judge(scenario: &Scenario, base: &Figures) -> (bool, String) {
+fn judge(scenario: &Scenario, base: &Figures, capacity: Option<u64>) -> (bool, String) {
     let figures = &scenario.figures;
     if let Some(other) = &scenario.other_addresses
         && other.runs_through() != figures.runs_through()
@@ -52,7 +52,15 @@ fn judge(scenario: &Scenario, base: &Figures) -> (bool, String) {
         Some(true) if fails_anyway => {
             let reserved = scenario.other_addresses.as_ref().map_or(0, |other| other.end.reserved);
             let reserved = figures.end.reserved.max(reserved);
-            (true, format!("passes this request: reserved {} instead of {}", bytes(reserved), bytes(base.end.reserved)))
+            let mut text =
+                format!("passes this request: reserved {} instead of {}", bytes(reserved), bytes(base.end.reserved));
+            // A run that passes so narrowly may die at its next request.
+            if let Some(left) = capacity.and_then(|capacity| capacity.checked_sub(reserved))
+                && (left as f64) < reserved as f64 * WORTH
+            {
+                text += &format!(", with only {} left", bytes(left));
+            }
+            (true, text)
         }
         Some(false) => {
             (false, format!("does not pass this request: {} reserved when it fails", bytes(figures.end.reserved)))

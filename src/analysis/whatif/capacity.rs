@@ -86,6 +86,13 @@ pub fn notes(history: &History, bench: &Bench, limits: &Limits, options: &Option
             bytes(most)
         ));
     }
+    let before: u64 = bench.recorded.segments.iter().map(|segment| segment.size).sum();
+    if before > 0 {
+        notes.push(format!(
+            "{} of segments were there before the trace begins: they stay as they are under every setting",
+            bytes(before)
+        ));
+    }
     if bench.horizon.is_oom {
         notes.push("what would have followed the failed request is not in the file".to_owned());
     }

@@ -150,7 +150,7 @@ pub fn whatif(history: &History, options: &Options) -> Result<WhatIf, WhatIfErro
         let found: Result<Vec<_>, _> = settings.par_iter().map(|setting| bench.scenario(setting, options)).collect();
         scenarios = found?;
     }
-    advice::advise(&mut baseline, &mut scenarios, trusted);
+    advice::advise(&mut baseline, &mut scenarios, trusted, room.capacity.or(room.allowed));
     Ok(WhatIf {
         device: history.device.ordinal,
         torch: version.to_string(),

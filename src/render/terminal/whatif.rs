@@ -114,7 +114,8 @@ fn table(result: &WhatIf, width: Option<usize>) -> String {
 /// A figure, or both ends where it depends on the device's addresses.
 fn range(scenario: &Scenario, figure: impl Fn(&Figures) -> u64) -> String {
     let one = figure(&scenario.figures);
-    let other = scenario.other_addresses.as_ref().map_or(one, figure);
+    // What has no effect needs no second opinion.
+    let other = scenario.other_addresses.as_ref().filter(|_| scenario.refusal.is_none()).map_or(one, figure);
     let (low, high) = (bytes(one.min(other)), bytes(one.max(other)));
     if low == high { low } else { format!("{low}–{high}") }
 }
