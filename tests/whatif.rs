@@ -4,7 +4,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{files, is_pickle, read, shared_data, stem, testdata};
+use common::{files, is_pickle, read, shared_data, testdata};
 use oomscope::allocator::{
     Action, AllocatorRules, Behaviour, Fidelity, MIB, Replay, SimulatorConfig, TorchVersion, TraceEvent,
 };
@@ -56,22 +56,21 @@ fn the_recorded_settings_reproduce_the_own_recordings() {
     assert!(faithful == traces && traces >= 30, "{faithful} of {traces}");
 }
 
-/// Complete traces of the rig are exact to the last event, and so are those that begin late or lost their beginning,
-/// except where the order of the first segments decides and is not in the file.
+/// All traces of the rig are exact to the last event, those that begin late or lost their beginning too. Of the other
+/// collections the share is told: they hold traces with entries left out, and settings that changed meanwhile.
 #[test]
 fn the_recorded_settings_reproduce_every_recording() {
     let Some(data) = shared_data() else { return };
     let (traces, faithful, others) = survey(&files(&data.join("rig"), is_pickle));
     println!("rig: {faithful} of {traces} traces\n{}", others.join("\n"));
-    let expected = ["2.15.0/frag_expandable"];
-    for other in &others {
-        assert!(expected.iter().any(|name| stem(other.as_ref()).ends_with(name)), "{other}");
-        assert!(other.contains("complete: false"), "{other}");
-    }
+    assert_eq!(others, Vec::<String>::new());
     assert!(traces > 120, "{traces}");
-    for part in ["allocator", "metadata", "cpp_writer", "leaks", "ranks16", "public"] {
+    for (part, least) in
+        [("allocator", 29), ("metadata", 28), ("cpp_writer", 80), ("leaks", 16), ("ranks16", 16), ("public", 16)]
+    {
         let (traces, faithful, others) = survey(&files(&data.join(part), is_pickle));
         println!("{part}: {faithful} of {traces} traces\n{}", others.join("\n"));
+        assert!(faithful >= least, "{part}: {faithful} of {traces}");
     }
 }
 

@@ -56,6 +56,10 @@ impl Room {
     }
 }
 
+/// Totals to try, as percentages of what PyTorch could have. The file does not tell the total, but the address space that
+/// an expandable segment reserves follows from it, and how much of that is left decides between free blocks.
+const TOTALS: [u64; 4] = [100, 125, 150, 200];
+
 /// More than any device has.
 pub const UNLIMITED: u64 = 1 << 56;
 
@@ -63,6 +67,8 @@ pub const UNLIMITED: u64 = 1 << 56;
 pub struct Baseline {
     /// The release that was simulated.
     pub version: TorchVersion,
+    /// Bytes that the device was taken to have in all.
+    pub total: u64,
     /// What the program did.
     pub steps: Vec<Step>,
     /// The first difference.
@@ -106,9 +112,14 @@ pub fn baseline(
     horizon: Horizon,
 ) -> Result<Option<Baseline>, RestoreError> {
     let whole = recorded.recording(recorded.trace.len());
-    let total = room.capacity.unwrap_or(0).max(recorded.peak_reserved).max(room.allowed.unwrap_or(0));
-    let mut best: Option<(usize, TorchVersion, Fidelity, Option<DivergenceText>)> = None;
-    for &version in versions {
+    let least = room.capacity.unwrap_or(0).max(recorded.peak_reserved).max(room.allowed.unwrap_or(0));
+    let totals: &[u64] = if recorded.has_expandable() { &TOTALS } else { &TOTALS[..1] };
+    let tries = totals.iter().flat_map(|percent| {
+        let total = (u128::from(least) * u128::from(*percent) / 100).min(UNLIMITED.into()) as u64;
+        versions.iter().map(move |version| (*version, total))
+    });
+    let mut best: Option<(usize, (TorchVersion, u64), Fidelity, Option<DivergenceText>)> = None;
+    for (version, total) in tries {
         let fidelity = Fidelity::check(&whole, room.config(&recorded.rules, version, total))?;
         let (reached, divergence) = match &fidelity.divergence {
             Some(divergence) => (divergence.record, Some(text(history, recorded, version, divergence))),
@@ -116,13 +127,13 @@ pub fn baseline(
         };
         let is_exact = divergence.is_none();
         if best.as_ref().is_none_or(|best| reached > best.0 || is_exact) {
-            best = Some((reached, version, fidelity, divergence));
+            best = Some((reached, (version, total), fidelity, divergence));
         }
         if is_exact {
             break;
         }
     }
-    let Some((reached, version, fidelity, divergence)) = best else { return Ok(None) };
+    let Some((reached, (version, total), fidelity, divergence)) = best else { return Ok(None) };
     let entries = horizon.record + 1;
     let config = room.config(&recorded.rules, version, total);
     let part;
@@ -140,6 +151,7 @@ pub fn baseline(
     };
     Ok(Some(Baseline {
         version,
+        total,
         is_exact_to_horizon: divergence.is_none() || reached > horizon.record,
         steps: fidelity.steps,
         divergence,
@@ -193,6 +205,7 @@ fn final_difference(
         got: shown(ours.get(at)),
         likely_cause: match old {
             true => "the file names no pools in its trace, and private pools were in use".to_owned(),
+            false if ours.len() > theirs.len() => "the file lists only some of the segments".to_owned(),
             false => "the final state holds something that the trace does not explain".to_owned(),
         },
     })

@@ -3,6 +3,7 @@
 use super::recording::Recorded;
 use crate::allocator::{Action, Behaviour, Divergence, TieBreak, TorchVersion, TraceEvent};
 use crate::history::History;
+use crate::snapshot::Writer;
 use crate::units::bytes;
 
 /// An entry in words: `segment_alloc of 20.0 MiB at 0x7f0000000000`.
@@ -21,7 +22,12 @@ pub fn cause(history: &History, recorded: &Recorded, version: TorchVersion, dive
     let is = |action: Option<Action>, one, other| action == Some(one) || action == Some(other);
     let released = is(theirs, Action::SegmentFree, Action::SegmentUnmap);
     let by_address = Behaviour::of(version).tie_break == TieBreak::Address;
-    let reason = if is_switch(theirs, ours) || is_switch(ours, theirs) {
+    let collects = recorded.rules.gc_threshold > 0.0;
+    let reason = if history.snapshot.format.writer == Writer::TorchNpu {
+        "a fork for Ascend NPUs wrote the file, whose allocator has other rules"
+    } else if released && collects {
+        "garbage collection follows a memory fraction, which the file does not record"
+    } else if is_switch(theirs, ours) || is_switch(ours, theirs) {
         "expandable_segments was switched while the program ran"
     } else if !settings.recorded && version < TorchVersion::new(2, 3) && history.health.inferred_setting.is_none() {
         "the file does not record its settings, and the defaults do not explain this"

@@ -21,7 +21,7 @@ pub use recording::Recorded;
 pub use run::{Figures, Horizon, OomFigure};
 pub use scenarios::{MANY_EVENTS, Refusal, RefusalKind, Setting, SettingError};
 
-use crate::allocator::{Action, AddressPolicy, Behaviour, RestoreError, SimulatorConfig, TieBreak, TorchVersion};
+use crate::allocator::{Action, AddressPolicy, Behaviour, MIB, RestoreError, SimulatorConfig, TieBreak, TorchVersion};
 use crate::history::History;
 use baseline::{Baseline, Room, baseline, candidates};
 use scenarios::Facts;
@@ -183,6 +183,9 @@ fn fits(version: TorchVersion, at_least: Option<TorchVersion>, below: Option<Tor
     at_least.is_none_or(|low| version >= low) && below.is_none_or(|high| version < high)
 }
 
+/// A usual size of a CUDA context in bytes.
+const CONTEXT: u64 = 512 * MIB;
+
 /// What every scenario shares.
 struct Bench<'a> {
     recorded: &'a Recorded,
@@ -201,7 +204,8 @@ impl Bench<'_> {
     ) -> SimulatorConfig {
         // Without a limit the address space must hold whatever a setting wastes.
         let roomy = self.recorded.peak_reserved.saturating_mul(4).max(1 << 36);
-        let total = room.capacity.unwrap_or(roomy);
+        // A known capacity lacks the CUDA context, which the total has.
+        let total = room.capacity.map_or(roomy, |capacity| capacity.saturating_add(CONTEXT).max(self.base.total));
         SimulatorConfig { addresses, ..room.config(rules, self.version, total) }
     }
 

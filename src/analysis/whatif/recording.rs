@@ -72,6 +72,12 @@ impl Recorded {
         self.largest_request = self.largest_request.max(live.unwrap_or(0));
     }
 
+    /// Whether any memory is expandable.
+    pub fn has_expandable(&self) -> bool {
+        let mapped = self.trace.iter().any(|event| event.action == Action::SegmentMap);
+        mapped || self.segments.iter().any(|segment| segment.expandable)
+    }
+
     /// Whether new memory is mapped, as far as the trace or else the start tells.
     fn is_expandable(&self) -> bool {
         let grown = |action| self.trace.iter().any(|event| event.action == action);
