@@ -5,6 +5,7 @@
 
 mod block;
 mod check;
+mod config;
 mod device;
 mod event;
 mod expandable;
@@ -29,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use foldhash::fast::RandomState;
 
 pub use block::BlockId;
+pub use config::SimulatorConfig;
 pub use device::AddressPolicy;
 pub use event::{Action, MempoolId, TraceEvent};
 pub use malloc::{Allocation, MallocError};
@@ -50,37 +52,6 @@ type HashMap<K, V> = hashbrown::HashMap<K, V, RandomState>;
 /// The default pool's halves come first in the list of pools.
 const DEFAULT_SMALL: u32 = 0;
 const DEFAULT_LARGE: u32 = 1;
-
-/// What a simulator is made from.
-#[derive(Clone, Debug)]
-pub struct SimulatorConfig {
-    /// The settings.
-    pub rules: AllocatorRules,
-    /// The release.
-    pub behaviour: Behaviour,
-    /// Total memory of the device in bytes.
-    pub total: u64,
-    /// Bytes of it that PyTorch can have: the total without the context, libraries and other processes.
-    pub capacity: u64,
-    /// Addresses of new segments.
-    pub addresses: AddressPolicy,
-    /// The limit of the memory fraction in bytes, where it is known although the fraction is not.
-    pub allowed: Option<u64>,
-}
-
-impl SimulatorConfig {
-    /// The newest release on a device of `total` bytes, all of them PyTorch's.
-    pub fn new(rules: AllocatorRules, total: u64) -> Self {
-        Self {
-            rules,
-            behaviour: Behaviour::default(),
-            total,
-            capacity: total,
-            addresses: AddressPolicy::default(),
-            allowed: None,
-        }
-    }
-}
 
 /// When a block that other streams have used becomes free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

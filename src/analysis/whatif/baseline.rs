@@ -79,6 +79,16 @@ pub struct Baseline {
     pub figures: Figures,
 }
 
+/// A replay of the whole trace under one release.
+struct Attempt {
+    /// Entry of the trace up to which it is exact.
+    reached: usize,
+    version: TorchVersion,
+    total: u64,
+    fidelity: Fidelity,
+    divergence: Option<DivergenceText>,
+}
+
 /// The releases to try, the newest first, without those that behave like one before.
 pub fn candidates(at_least: Option<TorchVersion>, below: Option<TorchVersion>) -> Vec<TorchVersion> {
     let low = at_least.unwrap_or(OLDEST).max(OLDEST);
@@ -118,7 +128,7 @@ pub fn baseline(
         let total = (u128::from(least) * u128::from(*percent) / 100).min(UNLIMITED.into()) as u64;
         versions.iter().map(move |version| (*version, total))
     });
-    let mut best: Option<(usize, (TorchVersion, u64), Fidelity, Option<DivergenceText>)> = None;
+    let mut best: Option<Attempt> = None;
     for (version, total) in tries {
         let fidelity = Fidelity::check(&whole, room.config(&recorded.rules, version, total))?;
         let (reached, divergence) = match &fidelity.divergence {
@@ -126,14 +136,14 @@ pub fn baseline(
             None => (recorded.trace.len(), final_difference(history, recorded, version, &fidelity)),
         };
         let is_exact = divergence.is_none();
-        if best.as_ref().is_none_or(|best| reached > best.0 || is_exact) {
-            best = Some((reached, (version, total), fidelity, divergence));
+        if best.as_ref().is_none_or(|best| reached > best.reached || is_exact) {
+            best = Some(Attempt { reached, version, total, fidelity, divergence });
         }
         if is_exact {
             break;
         }
     }
-    let Some((reached, (version, total), fidelity, divergence)) = best else { return Ok(None) };
+    let Some(Attempt { reached, version, total, fidelity, divergence }) = best else { return Ok(None) };
     let entries = horizon.record + 1;
     let config = room.config(&recorded.rules, version, total);
     let part;

@@ -2,7 +2,7 @@
 
 use super::baseline::Room;
 use super::{Bench, Options, Recorded};
-use crate::allocator::{Action, AddressPolicy, AllocatorRules, Limits, MIB, RestoreError, TieBreak};
+use crate::allocator::{Action, AddressPolicy, AllocatorRules, Behaviour, Limits, MIB, RestoreError, TieBreak};
 use crate::history::History;
 use crate::units::bytes;
 
@@ -96,7 +96,7 @@ pub fn notes(history: &History, bench: &Bench, limits: &Limits, options: &Option
     if bench.horizon.is_oom {
         notes.push("what would have followed the failed request is not in the file".to_owned());
     }
-    let behaviour = crate::allocator::Behaviour::of(bench.version);
+    let behaviour = Behaviour::of(bench.version);
     if behaviour.tie_break == TieBreak::SegmentAge && !bench.recorded.segments.is_empty() {
         notes
             .push("the order of the segments at the start is not in the file; it is learned from the trace".to_owned());

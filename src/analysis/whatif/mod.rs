@@ -21,7 +21,9 @@ pub use recording::Recorded;
 pub use run::{Figures, Horizon, OomFigure};
 pub use scenarios::{MANY_EVENTS, Refusal, RefusalKind, Setting, SettingError};
 
-use crate::allocator::{Action, AddressPolicy, Behaviour, MIB, RestoreError, SimulatorConfig, TieBreak, TorchVersion};
+use crate::allocator::{
+    Action, AddressPolicy, AllocatorRules, Behaviour, MIB, RestoreError, SimulatorConfig, TieBreak, TorchVersion,
+};
 use crate::history::History;
 use baseline::{Baseline, Room, baseline, candidates};
 use scenarios::Facts;
@@ -196,12 +198,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn config(
-        &self,
-        rules: &crate::allocator::AllocatorRules,
-        room: Room,
-        addresses: AddressPolicy,
-    ) -> SimulatorConfig {
+    fn config(&self, rules: &AllocatorRules, room: Room, addresses: AddressPolicy) -> SimulatorConfig {
         // Without a limit the address space must hold whatever a setting wastes.
         let roomy = self.recorded.peak_reserved.saturating_mul(4).max(1 << 36);
         // A known capacity lacks the CUDA context, which the total has.
@@ -214,7 +211,7 @@ impl Bench<'_> {
     }
 
     /// The figures under both address policies, where addresses decide anything.
-    fn both(&self, rules: &crate::allocator::AllocatorRules) -> Result<(Figures, Option<Figures>), RestoreError> {
+    fn both(&self, rules: &AllocatorRules) -> Result<(Figures, Option<Figures>), RestoreError> {
         let figures = |policy| self.replay(self.config(rules, self.room, policy));
         if Behaviour::of(self.version).tie_break == TieBreak::SegmentAge {
             return Ok((figures(AddressPolicy::FirstFit)?, None));

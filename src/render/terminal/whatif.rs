@@ -143,10 +143,9 @@ pub fn winners(result: &WhatIf, width: Option<usize>) -> String {
     if let Some(scenario) = expandable.filter(|scenario| !scenario.advised) {
         table.row(["not", scenario.settings.as_str(), scenario.advice.as_str()]);
     }
-    if let Some(scenario) = result.scenarios.iter().find(|scenario| scenario.settings.starts_with("garbage")) {
-        if !scenario.advised {
-            table.row(["not", "garbage_collection_threshold", scenario.advice.as_str()]);
-        }
+    let garbage = result.scenarios.iter().find(|scenario| scenario.settings.starts_with("garbage"));
+    if let Some(scenario) = garbage.filter(|scenario| !scenario.advised) {
+        table.row(["not", "garbage_collection_threshold", scenario.advice.as_str()]);
     }
     let mut out = table.render(width);
     if !won.is_empty() && result.until_oom {
