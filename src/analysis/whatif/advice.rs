@@ -68,7 +68,15 @@ fn judge(scenario: &Scenario, base: &Figures, capacity: Option<u64>) -> (bool, S
         _ if same(figures, base) => (false, "changes nothing here".to_owned()),
         _ => {
             let wins = (peaks.1 as f64) < peaks.0 as f64 * (1.0 - WORTH);
-            (wins, format!("peak reserved {} instead of {}", bytes(peaks.1), bytes(peaks.0)))
+            let (now, then) = (bytes(peaks.0), bytes(peaks.1));
+            (
+                wins,
+                if now == then {
+                    format!("peak reserved {now}, as now")
+                } else {
+                    format!("peak reserved {then} instead of {now}")
+                },
+            )
         }
     }
 }

@@ -72,6 +72,12 @@ impl Recorded {
         self.largest_request = self.largest_request.max(live.unwrap_or(0));
     }
 
+    /// The largest segment in bytes that the program has at the start or, under `rules`, asks for.
+    pub fn largest_segment(&self, rules: &AllocatorRules) -> u64 {
+        let needed = rules.segment_size(rules.round_size(self.largest_request));
+        self.segments.iter().map(|segment| segment.size).max().unwrap_or(0).max(needed)
+    }
+
     /// Whether any memory is expandable.
     pub fn has_expandable(&self) -> bool {
         let mapped = self.trace.iter().any(|event| event.action == Action::SegmentMap);

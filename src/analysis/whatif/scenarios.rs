@@ -119,7 +119,7 @@ fn refusal(facts: &Facts, settings: &AllocatorSettings) -> Option<Refusal> {
     if rules.gc_threshold > 0.0 && !facts.has_limit && rules.memory_fraction.is_none_or(|fraction| fraction >= 1.0) {
         return useless("no effect: no memory fraction was set".to_owned());
     }
-    if let Some(max) = rules.max_split_size.filter(|max| facts.recorded.largest_request < *max) {
+    if let Some(max) = rules.max_split_size.filter(|max| facts.recorded.largest_segment(rules) < *max) {
         return useless(format!("no effect: no request reaches {} MiB", max / MIB));
     }
     if names("max_non_split_rounding_mb") && rules.max_split_size.is_none() {
@@ -130,4 +130,56 @@ fn refusal(facts: &Facts, settings: &AllocatorSettings) -> Option<Refusal> {
         return useless("no effect: it is about host memory".to_owned());
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(largest_request: u64) -> Recorded {
+        Recorded {
+            segments: Vec::new(),
+            trace: Vec::new(),
+            events: Vec::new(),
+            rules: AllocatorRules::default(),
+            peak_reserved: 0,
+            largest_request,
+            has_private_pools: false,
+        }
+    }
+
+    fn kind(largest_request: u64, has_limit: bool, conf: &str) -> Option<RefusalKind> {
+        let recorded = recorded(largest_request);
+        let facts = Facts { recorded: &recorded, version: TorchVersion::new(2, 6), has_limit, events: 1 };
+        setting(&facts, conf).unwrap().refusal.map(|refusal| refusal.kind)
+    }
+
+    /// A request a little below the limit gets a segment that reaches it, which smaller requests may not use then.
+    #[test]
+    fn the_segment_decides_whether_a_split_limit_matters() {
+        assert_eq!(kind(255 * MIB + 1, false, "max_split_size_mb:256"), None);
+        assert_eq!(kind(254 * MIB, false, "max_split_size_mb:256"), Some(RefusalKind::Useless));
+    }
+
+    #[test]
+    fn combinations_are_judged() {
+        let both = "expandable_segments:True,max_split_size_mb:64";
+        assert_eq!(kind(MIB, true, both), Some(RefusalKind::Forbidden));
+        assert_eq!(kind(MIB, false, "garbage_collection_threshold:0.6"), Some(RefusalKind::Useless));
+        assert_eq!(kind(MIB, true, "garbage_collection_threshold:0.6"), None);
+        assert_eq!(kind(MIB, true, "max_non_split_rounding_mb:64"), Some(RefusalKind::Useless));
+        assert_eq!(kind(MIB, true, "pinned_num_register_threads:2"), Some(RefusalKind::Useless));
+        assert_eq!(kind(MIB, true, "expandable_segments:True"), None);
+    }
+
+    #[test]
+    fn long_traces_get_the_short_list() {
+        let recorded = recorded(300 * MIB);
+        let list = |events| {
+            let facts = Facts { recorded: &recorded, version: TorchVersion::new(2, 6), has_limit: false, events };
+            defaults(&facts).into_iter().map(|setting| setting.conf).collect::<Vec<_>>()
+        };
+        assert_eq!(list(MANY_EVENTS + 1), ["expandable_segments:True"]);
+        assert_eq!(list(1).iter().filter(|conf| conf.starts_with("garbage")).count(), 1);
+    }
 }
