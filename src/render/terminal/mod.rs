@@ -8,12 +8,14 @@ mod report;
 mod segments;
 mod top;
 mod verdict;
+mod whatif;
 
 pub use info::{headline, info};
 pub use report::report;
 pub use segments::segments;
 pub use top::{heading, top};
 pub use verdict::{account, chronology, message, others, remedies, verdict};
+pub use whatif::{requests, whatif};
 
 use crate::history::Moment;
 use crate::units::{bytes, count};

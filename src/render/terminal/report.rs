@@ -3,10 +3,13 @@
 use super::pinning::pins;
 use super::top::top;
 use super::verdict;
+use super::whatif::winners;
 use super::{headline, moment_text, number_of, titled};
 use crate::analysis::info::DeviceInfo;
 use crate::analysis::report::{DeviceReport, Report};
 use crate::analysis::series::Series;
+use crate::analysis::settle::is_settled;
+use crate::analysis::whatif::WhatIf;
 use crate::render::sparkline::{bar, bar_span, sparkline};
 use crate::render::table::{Align, Table};
 use crate::text::printable;
@@ -40,14 +43,21 @@ pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
     if report.devices.is_empty() {
         out += "\nNo memory is reserved and nothing was recorded. Was the snapshot taken in the process that used the GPU?\n";
     }
-    for device in &report.devices {
+    for (at, device) in report.devices.iter().enumerate() {
         let info = report.info.devices.iter().find(|info| info.device == device.segments.fragmentation.device);
-        out += &device_text(device, info, report.devices.len() > 1, width);
+        let replayed = report.whatif.as_ref().filter(|_| at == 0);
+        out += &device_text(device, info, replayed, report.devices.len() > 1, width);
     }
     out
 }
 
-fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, width: Option<usize>) -> String {
+fn device_text(
+    device: &DeviceReport,
+    info: Option<&DeviceInfo>,
+    replayed: Option<&WhatIf>,
+    name_it: bool,
+    width: Option<usize>,
+) -> String {
     let mut out = String::from("\n");
     if let Some(diagnosis) = &device.diagnosis {
         if name_it {
@@ -91,10 +101,21 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
             out += &format!("\n{}", titled(&text, TITLE));
         }
     }
+    // Where the remedies do not tell what a replay found, it has a section of its own.
+    let settled = device.diagnosis.as_ref().is_some_and(is_settled);
+    if let Some(replayed) = replayed.filter(|_| !settled) {
+        let text = winners(replayed, width);
+        if !text.is_empty() {
+            out += &format!("\nWHAT ANOTHER SETTING WOULD HAVE DONE\n{text}");
+        }
+    }
     if let Some(diagnosis) = &device.diagnosis {
         let remedies = verdict::remedies(diagnosis, REMEDIES, false, width);
         if !remedies.is_empty() {
             out += &format!("\n{remedies}");
+        }
+        if settled {
+            out += "  Replayed exactly up to the failed request; what would have followed is not in the file.\n";
         }
     }
     if let Some(info) = info
