@@ -71,9 +71,9 @@ pub fn remedies(diagnosis: &Diagnosis, most: usize, with_reasons: bool, width: O
 fn spread<'a>(useful: &[&'a Advice], most: usize) -> Vec<&'a Advice> {
     let mut shown: Vec<&Advice> = Vec::new();
     let mut left: Vec<&Advice> = useful.to_vec();
-    // Of each class in turn its first, its second ...: half of the lines for the free ones.
-    let turn = [Class::Free, Class::Slower, Class::Free, Class::Result];
-    let mut turns = turn.iter().cycle().take(4 * useful.len());
+    // Of each class in turn: what costs nothing may not apply to the program, what is slower nearly always helps.
+    let turn = [Class::Free, Class::Slower, Class::Slower, Class::Free, Class::Result];
+    let mut turns = turn.iter().cycle().take(5 * useful.len());
     while let (true, Some(class)) = (shown.len() < most, turns.next()) {
         if let Some(at) = left.iter().position(|advice| advice.class == *class) {
             shown.push(left.remove(at));
