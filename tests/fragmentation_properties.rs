@@ -283,7 +283,7 @@ fn check(segments: &[Segment], requests: &[u64], rules: &AllocatorRules) -> Resu
     let sets = free_sets(&state);
     for (key, list) in candidates(&placed) {
         let kind = if key.2 { PoolKind::Large } else { PoolKind::Small };
-        let is_key = |other: &oomscope::analysis::pools::PoolKey| {
+        let is_key = |other: &oomscope::analysis::pool_key::PoolKey| {
             (other.pool.index() != 0, snapshot.streams[other.stream.index()] / 4096, other.kind) == (key.0, key.1, kind)
         };
         let set = sets.iter().find(|(other, _)| is_key(other)).unwrap().1;

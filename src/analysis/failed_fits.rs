@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::pinning::pinning_of;
-use super::pools::PoolKey;
+use super::pool_key::PoolKey;
 use super::search::free_sets;
 use super::sites::{Site, Sites};
 use crate::allocator::PoolKind;

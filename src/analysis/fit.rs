@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::failures::capacity;
 use super::fragmentation::hex_or_null;
-use super::pools::PoolKey;
+use super::pool_key::PoolKey;
 use super::search::{FreeSet, free_sets, taken};
 use super::totals::totals;
 use crate::allocator::{PoolKind, TorchVersion};

@@ -1,8 +1,6 @@
 //! How long pinning blocks live beside the blocks that came and went around them.
 
-use serde::Serialize;
-
-use super::pinning::{Pin, Unit};
+use super::pin::{Lifetimes, Pin, Unit};
 use crate::history::{History, State};
 
 /// A pin's blocks are long-lived when their median age is at least this many times the lifetime of their neighbours.
@@ -11,30 +9,6 @@ const MUCH_OLDER: u64 = 4;
 const MUCH_SMALLER: u64 = 2;
 /// Units that one freed block counts as a neighbour in.
 const MAX_UNITS: usize = 64;
-
-/// When a site's pinning blocks were allocated, and what their neighbours did. Ages and lifetimes in events.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Lifetimes {
-    /// Event of the first allocation; `None` when all were there before the recording.
-    pub first_event: Option<u32>,
-    /// Of the last.
-    pub last_event: Option<u32>,
-    /// Blocks from before the recording: at least as old as the trace.
-    pub before_recording: u64,
-    /// Median age of its blocks.
-    pub median_age: u32,
-    /// Median size of its blocks, in bytes.
-    pub median_bytes: u64,
-    /// Blocks that lay in the same units and are freed.
-    pub neighbours: u64,
-    /// Their median lifetime, weighted by size: half of the neighbours' bytes lived no longer.
-    pub neighbours_median_life: Option<u32>,
-    /// Their median size in bytes, weighted likewise: half of the neighbours' bytes lay in blocks of at least this size.
-    pub neighbours_median_bytes: Option<u64>,
-    /// Whether this is the classic cause of fragmentation: small blocks that live long, allocated in the middle of
-    /// large ones that do not.
-    pub is_classic: bool,
-}
 
 /// Fills in the lifetimes of the first pins; `blocks_of` gives the rows of [`State::blocks`] of each.
 pub(super) fn fill(history: &History, state: &State, at: u32, units: &[Unit], blocks_of: &[&[u32]], pins: &mut [Pin]) {

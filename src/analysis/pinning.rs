@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::lifetimes::{self, Lifetimes};
+use super::lifetimes;
+use super::pin::{Pin, Unit};
 use super::sites::{Site, Sites};
 use crate::history::{History, LiveBlock, Moment, State, StateRange};
 use crate::snapshot::PoolId;
@@ -40,51 +41,6 @@ pub struct Pinning {
     /// What could be given back at once.
     #[serde(skip)]
     pub releasable: u64,
-}
-
-/// What one site's blocks pin.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Pin {
-    /// Name of the site.
-    pub site: String,
-    /// Function, where the site is a line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub function: Option<String>,
-    /// Its share of the pinned bytes. In each unit the live blocks share equally; what does not divide goes byte by byte
-    /// to the lowest addresses.
-    pub pinned: u64,
-    /// Bytes of its own live and pending blocks in the default pools.
-    pub own: u64,
-    /// The part of `own` that is freed, but waits for another stream.
-    pub pending: u64,
-    /// Number of those blocks.
-    pub blocks: u64,
-    /// Segments with free memory that it has a block in.
-    pub segments: u64,
-    /// The same for granules of expandable memory.
-    pub granules: u64,
-    /// When its blocks were allocated, and how they compare with their neighbours.
-    pub lifetimes: Option<Lifetimes>,
-    /// What the row stands for.
-    #[serde(skip)]
-    pub key: Site,
-}
-
-/// A segment or granule with at least one live block, or a run of granules that a single block fills.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unit {
-    /// Start address.
-    pub addr: u64,
-    /// Bytes.
-    pub bytes: u64,
-    /// Free bytes in it.
-    pub pinned: u64,
-    /// Number of granules; 0 for a segment.
-    pub granules: u64,
-    /// Event that mapped it.
-    pub born: Option<u32>,
-    /// The sites with a block in it, ascending: numbers for [`Pinning::site`].
-    pub sites: Vec<u32>,
 }
 
 impl Pinning {

@@ -4,41 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::pool_key::PoolKey;
 use super::search::{FreeSet, free_sets};
 use super::totals::{Totals, totals_of};
 use crate::allocator::PoolKind;
-use crate::history::{History, Range, State, StateRange};
-use crate::snapshot::{PoolId, Snapshot, StreamId};
-
-/// Names a set of free blocks. Sorted with the default pool, the default stream and small blocks first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PoolKey {
-    /// Private pool, or the default one.
-    pub pool: PoolId,
-    /// Stream.
-    pub stream: StreamId,
-    /// Size class.
-    pub kind: PoolKind,
-}
-
-impl From<&Range> for PoolKey {
-    fn from(range: &Range) -> Self {
-        Self { pool: range.pool, stream: range.stream, kind: range.kind }
-    }
-}
-
-impl PoolKey {
-    /// The stream's pointer as hexadecimal text.
-    pub fn stream_text(&self, snapshot: &Snapshot) -> String {
-        format!("{:#x}", snapshot.streams[self.stream.index()])
-    }
-
-    /// The private pool's id as `a,b`; `None` for the default pool.
-    pub fn pool_text(&self, snapshot: &Snapshot) -> Option<String> {
-        let (a, b) = snapshot.pools[self.pool.index()];
-        (self.pool != PoolId::DEFAULT).then(|| format!("{a},{b}"))
-    }
-}
+use crate::history::{History, State, StateRange};
 
 /// The memory of one pool, stream and size class. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]

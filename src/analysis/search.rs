@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pools::PoolKey;
+use super::pool_key::PoolKey;
 use crate::allocator::{AllocatorRules, PoolKind};
 use crate::history::{Hole, State, StateRange};
 

@@ -1,6 +1,7 @@
 //! The state of a run as a line of JSON, with the names that PyTorch uses.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -8,11 +9,18 @@ use serde::ser::{SerializeMap, Serializer};
 use super::run::{Entry, WorkloadRun};
 use crate::allocator::{Action, BlockId, TraceEvent};
 
+impl WorkloadRun<'_> {
+    /// Writes the state after `done` operations; the last one comes with the trace.
+    pub(super) fn write_state(&self, done: u64, last: bool, out: impl Write) -> serde_json::Result<()> {
+        serde_json::to_writer(out, &Report { run: self, done, last })
+    }
+}
+
 /// A line of the output.
-pub(super) struct Report<'a> {
-    pub run: &'a WorkloadRun<'a>,
-    pub done: u64,
-    pub last: bool,
+struct Report<'a> {
+    run: &'a WorkloadRun<'a>,
+    done: u64,
+    last: bool,
 }
 
 impl Serialize for Report<'_> {

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::report::Report;
 use super::{Operation, Workload};
 use crate::allocator::{
     AllocatorSettings, Behaviour, BlockId, MallocError, Simulator, SimulatorConfig, TorchVersion, TraceEvent,
@@ -195,7 +194,7 @@ impl<'a> WorkloadRun<'a> {
         if self.options.trace {
             self.trace.push(Entry::Snapshot(self.simulator.stats().active_bytes.all.current));
         }
-        serde_json::to_writer(&mut *out, &Report { run: self, done, last })?;
+        self.write_state(done, last, &mut *out)?;
         out.write_all(b"\n")
     }
 }

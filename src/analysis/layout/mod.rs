@@ -13,7 +13,7 @@ use cells::{averaged, cells, reduced};
 pub use json::Document;
 use sites::SiteNumbers;
 
-use super::pools::PoolKey;
+use super::pool_key::PoolKey;
 use super::sites::Sites;
 use super::totals::{FreeParts, Totals, free_parts, totals};
 use crate::allocator::PoolKind;

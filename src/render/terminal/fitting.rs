@@ -2,7 +2,7 @@
 
 use super::names::{shared_directory, without};
 use super::number_of;
-use super::segments::pool_text;
+use super::pool_text;
 use crate::analysis::failed_fits::{FailedFit, FailedFits};
 use crate::analysis::fit::{Basis, Fit, How, OomFit};
 use crate::analysis::holes::Holes;

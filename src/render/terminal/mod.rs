@@ -17,6 +17,7 @@ pub use top::{heading, top};
 pub use verdict::{account, chronology, message, others, remedies, verdict};
 pub use whatif::{requests, whatif};
 
+use crate::allocator::PoolKind;
 use crate::history::Moment;
 use crate::units::{bytes, count};
 
@@ -46,4 +47,13 @@ fn number_of(n: u64, noun: &str) -> String {
 /// `table`, which is indented, with `title` of its first heading out at the margin.
 fn titled(table: &str, title: &str) -> String {
     table.replacen(&format!("  {title}"), &format!("{title}  "), 1)
+}
+
+/// The size class, and which private pool.
+fn pool_text(kind: PoolKind, pool: Option<&str>) -> String {
+    let kind = match kind {
+        PoolKind::Small => "small",
+        PoolKind::Large => "large",
+    };
+    pool.map_or_else(|| kind.to_owned(), |pool| format!("{kind} ({pool})"))
 }

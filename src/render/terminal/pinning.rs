@@ -3,8 +3,8 @@
 use super::names::{shared_directory, without};
 use super::number_of;
 use crate::analysis::freeing::{Freeing, Holders};
-use crate::analysis::lifetimes::Lifetimes;
-use crate::analysis::pinning::{Pin, Pinning};
+use crate::analysis::pin::Lifetimes;
+use crate::analysis::{pin::Pin, pinning::Pinning};
 use crate::render::table::{Align, Table};
 use crate::text::printable;
 use crate::units::{bytes, count};

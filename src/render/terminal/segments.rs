@@ -3,8 +3,7 @@
 use super::fitting::{failed_fits, fits, holes, oom_fits};
 use super::names::{shared_directory, without};
 use super::pinning::{freeing, holders, pins};
-use super::{known, moment_text, number_of};
-use crate::allocator::PoolKind;
+use super::{known, moment_text, number_of, pool_text};
 use crate::analysis::segments::{SegmentOrder, Segments};
 use crate::render::table::{Align, Table};
 use crate::units::{bytes, count};
@@ -100,15 +99,6 @@ fn pools(result: &Segments, width: Option<usize>) -> String {
         ]);
     }
     table.render(width)
-}
-
-/// The size class, and which private pool.
-pub(super) fn pool_text(kind: PoolKind, pool: Option<&str>) -> String {
-    let kind = match kind {
-        PoolKind::Small => "small",
-        PoolKind::Large => "large",
-    };
-    pool.map_or_else(|| kind.to_owned(), |pool| format!("{kind} ({pool})"))
 }
 
 fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usize>) -> String {

@@ -5,6 +5,7 @@
 
 mod axes;
 mod data;
+mod frame;
 mod legend;
 mod marks;
 mod overlay;
@@ -16,7 +17,7 @@ use plotters::style::WHITE;
 use super::draw;
 use super::svg::{Svg, px};
 use crate::analysis::series::Series;
-use panel::{Frame, Panel};
+use frame::{Frame, Panel};
 
 /// Most panels in one picture.
 const MAX_PANELS: usize = 64;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use plotters::style::Color;
 
 use super::draw::{self, ALARM, Area, Drawn, INK, LABEL, MUTED};
+use super::frame::{Chart, DASH, Frame, LABEL_ROW, Panel};
 use super::marks::OFFSET;
-use super::panel::{Chart, DASH, Frame, LABEL_ROW, Panel};
 use crate::analysis::series::{Mark, MarkKind, Unit};
 use crate::render::svg::{Rgb, Svg, px};
 use crate::units::{bytes, count, duration};

@@ -1,50 +1,23 @@
 //! One device: title, labels of marks, plot, legend.
 
 use plotters::chart::ChartBuilder;
-use plotters::coord::cartesian::Cartesian2d;
-use plotters::prelude::{AreaSeries, ChartContext, Color, LineSeries};
+use plotters::prelude::{AreaSeries, Color, LineSeries};
 use plotters::style::TRANSPARENT;
 
 use super::axes::{self, Axis};
 use super::data::Data;
 use super::draw::{self, ALARM, AXIS, Area, Drawn, GRID, IDLE, INK, LABEL, MUTED, TITLE};
+use super::frame::{Chart, DASH, Frame, LABEL_ROW, Panel};
 use super::legend::{self, LineRow};
-use super::marks::{self, Place, Wanted};
+use super::marks::{self, Wanted};
 use super::overlay;
 use crate::analysis::series::{Mark, MarkKind, Series, Unit};
-use crate::render::palette::{self, Paint};
-use crate::render::svg::{Svg, SvgBackend, px, shorten_to};
+use crate::render::palette;
+use crate::render::svg::{Svg, px, shorten_to};
 use crate::units::{bytes, count};
 
-/// Dashes of the capacity line.
-pub(super) const DASH: (u32, u32) = (48, 24);
-/// Height of a row of mark labels, in pixels.
-pub(super) const LABEL_ROW: i32 = 17;
 /// Widest mark label, in drawing units.
 const LABEL_WIDTH: i32 = px(260);
-
-pub(super) type Chart<'a> = ChartContext<'a, SvgBackend, Cartesian2d<Axis, Axis>>;
-
-/// A device's data, ready to be laid out.
-pub(super) struct Panel<'a> {
-    pub series: &'a Series,
-    pub data: Data,
-    paints: Vec<Paint>,
-    pub marks: Vec<Mark>,
-    /// Most marks of a kind that are drawn.
-    pub max_marks: usize,
-}
-
-/// Where the parts of a panel are: pixels from the top left of the picture.
-pub(super) struct Frame {
-    top: i32,
-    pub bottom: i32,
-    /// The plot without its axis labels.
-    pub plot: (i32, i32, i32, i32),
-    legend: (i32, i32),
-    /// Marks with a label, and where it stands.
-    pub labels: Vec<(usize, String, Place)>,
-}
 
 impl<'a> Panel<'a> {
     pub fn new(series: &'a Series, columns: usize, max_marks: usize) -> Self {

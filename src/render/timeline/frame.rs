@@ -1,0 +1,38 @@
+//! What a panel is made of, and where its parts stand.
+
+use plotters::coord::cartesian::Cartesian2d;
+use plotters::prelude::ChartContext;
+
+use super::axes::Axis;
+use super::data::Data;
+use super::marks::Place;
+use crate::analysis::series::{Mark, Series};
+use crate::render::palette::Paint;
+use crate::render::svg::SvgBackend;
+
+/// Dashes of the capacity line.
+pub(super) const DASH: (u32, u32) = (48, 24);
+/// Height of a row of mark labels, in pixels.
+pub(super) const LABEL_ROW: i32 = 17;
+pub(super) type Chart<'a> = ChartContext<'a, SvgBackend, Cartesian2d<Axis, Axis>>;
+
+/// A device's data, ready to be laid out.
+pub(super) struct Panel<'a> {
+    pub series: &'a Series,
+    pub data: Data,
+    pub paints: Vec<Paint>,
+    pub marks: Vec<Mark>,
+    /// Most marks of a kind that are drawn.
+    pub max_marks: usize,
+}
+
+/// Where the parts of a panel are: pixels from the top left of the picture.
+pub(super) struct Frame {
+    pub top: i32,
+    pub bottom: i32,
+    /// The plot without its axis labels.
+    pub plot: (i32, i32, i32, i32),
+    pub legend: (i32, i32),
+    /// Marks with a label, and where it stands.
+    pub labels: Vec<(usize, String, Place)>,
+}
