@@ -11,7 +11,9 @@ fn main() -> ExitCode {
         // Whoever reads the output has seen enough (`| head`).
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "oomscope: {error:#}");
+            // File and member names may hold anything.
+            let message = format!("{error:#}");
+            let _ = writeln!(io::stderr(), "oomscope: {}", oomscope::text::printable(&message));
             ExitCode::from(2)
         }
     }

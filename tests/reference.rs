@@ -97,8 +97,9 @@ fn is_readable(name: &str) -> bool {
 #[test]
 fn sums_agree_with_python() {
     let paths = files(&testdata(), is_readable);
+    // All but the cases of a truncated file, an empty one, and one that would run code.
     if let Some(read) = compare(&paths) {
-        assert_eq!(read, paths.len());
+        assert_eq!(read, paths.len() - 3);
     }
 }
 

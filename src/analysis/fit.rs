@@ -133,15 +133,16 @@ fn fit(history: &History, set: &FreeSet, key: PoolKey, request: u64, room: Optio
         how: How::Hole,
         key,
     };
-    if let Some(block) = set.find(rounded, rules) {
+    // Private pools took no expandable memory before torch 2.5.
+    let is_old = history.snapshot.format.torch_below.is_some_and(|below| below <= TorchVersion::new(2, 5));
+    let is_expandable = rules.expandable && (key.pool == PoolId::DEFAULT || set.has_expandable() || !is_old);
+    let tail = || set.find_tail(rounded, rules.granule(key.kind), rules).filter(|_| is_expandable);
+    if let Some(block) = set.find(rounded, rules).or_else(tail) {
         fit.hole = Some(block.hole.bytes);
         fit.hole_address = Some(block.hole.addr);
         fit.taken = Some(taken(rounded, block, key.kind, rules));
         return fit;
     }
-    // Private pools took no expandable memory before torch 2.5.
-    let is_old = history.snapshot.format.torch_below.is_some_and(|below| below <= TorchVersion::new(2, 5));
-    let is_expandable = rules.expandable && (key.pool == PoolId::DEFAULT || set.has_expandable() || !is_old);
     let needed = |is_flushed| match is_expandable {
         true => set.growth(rounded, rules.granule(key.kind), is_flushed && key.pool == PoolId::DEFAULT),
         false => rules.segment_size(rounded),

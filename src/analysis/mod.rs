@@ -17,6 +17,8 @@ pub mod report;
 pub mod search;
 pub mod segments;
 pub mod series;
+pub mod settle;
 pub mod sites;
 pub mod totals;
 pub mod verdict;
+pub mod whatif;

@@ -8,8 +8,10 @@ use super::info::{Info, info};
 use super::ranking::{Attribution, Ranking, live};
 use super::segments::{Questions, Segments, segments};
 use super::series::{Series, SeriesOptions, series};
+use super::settle::settle;
 use super::sites::Sites;
 use super::verdict::{self, Evidence};
+use super::whatif::{self, WhatIf, whatif};
 use crate::history::{At, History, Moment, MomentError};
 use crate::oom::Diagnosis;
 use crate::snapshot::Snapshot;
@@ -21,6 +23,8 @@ pub struct Report {
     pub info: Info,
     /// Devices, the one with the latest OOM first.
     pub devices: Vec<DeviceReport>,
+    /// What other settings would have done about the failure of the first device, when that is what is described.
+    pub whatif: Option<WhatIf>,
 }
 
 /// One device at one moment.
@@ -52,8 +56,28 @@ pub fn report(
     evidence: &Evidence,
 ) -> Result<Report, MomentError> {
     let devices = histories.par_iter().map(|history| device(history, sites, at, known_capacity, evidence));
-    let devices = devices.collect::<Result<Vec<_>, _>>()?;
-    Ok(Report { info: info(snapshot, histories), devices })
+    let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let (info, whatif) =
+        rayon::join(|| info(snapshot, histories), || replayed(histories.first()?, devices.first()?, known_capacity));
+    if let Some(replayed) = &whatif
+        && let Some(diagnosis) = devices.first_mut().and_then(|device| device.diagnosis.as_mut())
+    {
+        settle(diagnosis, replayed);
+    }
+    Ok(Report { info, devices, whatif })
+}
+
+/// The failure that `device` describes, under other settings.
+fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64>) -> Option<WhatIf> {
+    let failure = device.failure.as_ref()?;
+    let options = whatif::Options {
+        capacity: known_capacity,
+        oom: Some(failure.event),
+        only_if_exact: true,
+        ..whatif::Options::default()
+    };
+    // A trace that cannot be replayed says so in the command of that name; it is no reason to withhold the report.
+    whatif(history, &options).ok()
 }
 
 fn device(
@@ -104,6 +128,8 @@ pub struct Document<'a> {
     pub segments: super::segments::Document<'a>,
     /// As of `top`.
     pub top: super::ranking::Document<'a>,
+    /// As of `whatif`, for the first device.
+    pub whatif: Option<&'a WhatIf>,
 }
 
 /// A diagnosis and the device that it is of.

@@ -125,6 +125,16 @@ impl FreeSet {
         is_accepted.then_some(found)
     }
 
+    /// The block that a request of `rounded` bytes gets although the search refused it as too large for the request: the
+    /// path that maps expandable memory starts from a free tail, and finds that nothing needs to be mapped.
+    pub fn find_tail(&self, rounded: u64, granule: u64, rules: &AllocatorRules) -> Option<&FreeBlock> {
+        if !rules.expandable || !self.has_expandable() || self.growth(rounded, granule, false) > 0 {
+            return None;
+        }
+        let tails = self.blocks.iter().filter(|block| block.expandable && block.reach > block.hole.bytes);
+        tails.filter(|block| block.hole.bytes >= rounded).min_by_key(|block| block.hole.addr)
+    }
+
     /// The largest request that a block here serves, in bytes as the program asks for them.
     pub fn largest_request(&self, kind: PoolKind, rules: &AllocatorRules) -> Option<u64> {
         self.blocks.iter().rev().find_map(|block| {

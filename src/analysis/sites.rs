@@ -81,6 +81,8 @@ enum Owner {
     Library,
     /// C++ outside torch.
     Native,
+    /// C++ that may be outside torch: its file is not known.
+    Unplaced,
     /// C++ of torch, the Python interpreter or the C library.
     NativeLibrary,
     /// The engine of the backward pass.
@@ -152,7 +154,10 @@ impl<'a> Sites<'a> {
             None => match first(Owner::Native) {
                 Some(frame) => Site::Frame(self.representatives[frame.index()]),
                 None if first(Owner::Autograd).is_some() => Site::Backward,
-                None => Site::Frame(self.representatives[frames[0].index()]),
+                None => {
+                    let frame = first(Owner::Unplaced).unwrap_or(frames[0]);
+                    Site::Frame(self.representatives[frame.index()])
+                }
             },
         }
     }
@@ -277,7 +282,12 @@ fn owner(snapshot: &Snapshot, frame: &Frame) -> Owner {
         || LIBRARY_PATHS.iter().any(|part| filename.contains(part))
         || RUNTIME_NAMES.contains(&name)
         || (matches!(filename, "" | "??") && matches!(name, "" | "??"));
-    if is_library { Owner::NativeLibrary } else { Owner::Native }
+    match filename {
+        _ if is_library => Owner::NativeLibrary,
+        // Symbolisers name the wrong function of a library that has no symbols.
+        "" | "??" => Owner::Unplaced,
+        _ => Owner::Native,
+    }
 }
 
 /// Parts of names that only the backward pass has on its stack: forward operators are in `torch::autograd` too.

@@ -18,6 +18,7 @@ mod report;
 mod segments;
 mod timeline;
 mod top;
+mod whatif;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -71,6 +72,7 @@ Examples:
   oomscope oom job.log                          the verdict from the error text alone
   oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
   oomscope howto hook                           code that takes a snapshot when it fails
+  oomscope whatif oom.pickle                    would another allocator setting have passed?
 
 Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
 
@@ -85,6 +87,7 @@ enum Command {
     Oom(oom::Args),
     Estimate(estimate::Args),
     Howto(howto::Args),
+    Whatif(whatif::Args),
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
@@ -100,6 +103,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Oom(args) => oom::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),
+        Command::Whatif(args) => whatif::run(&args),
     }
 }
 

@@ -78,6 +78,7 @@ pub fn run(args: &Args) -> Result<Status> {
             devices: result.devices.iter().map(|device| &device.segments).collect(),
         },
         top: ranking::Document::new(result.devices.iter().map(|device| &device.top)),
+        whatif: result.whatif.as_ref(),
     };
     let json = || output::json("report", &loaded, &document);
     if let Some(directory) = &args.output {

@@ -73,8 +73,9 @@ pub fn run(args: &Args) -> Result<Status> {
         true => output::json("top", &loaded, &Document::new(&rankings))?,
         false => {
             let width = output::width();
-            let tables =
-                rankings.iter().map(|ranking| terminal::heading(ranking) + &terminal::top(ranking, args.limit, width));
+            let tables = rankings
+                .iter()
+                .map(|ranking| terminal::heading(ranking) + &terminal::top(ranking, "site", args.limit, width));
             loaded.preface() + &tables.collect::<Vec<_>>().join("\n")
         }
     };

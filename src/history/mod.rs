@@ -12,6 +12,7 @@ mod infer;
 mod lives;
 mod malloc;
 mod moment;
+mod pools;
 mod ranges;
 mod scan;
 mod sizes;

@@ -30,5 +30,6 @@ pub use log::{Log, read};
 pub use marks::Marks;
 pub use message::{Kind, Message, NamedProcess, ProcessUse};
 pub use phases::{Chronology, Phase};
+pub use remedies::{Advice, Class};
 pub use scan::scan;
 pub use verdict::{Finding, Judgement, Verdict, judge};

@@ -2,24 +2,21 @@
 //!
 //! In: a file, or standard input. Out: a [`Snapshot`], with everything that looked wrong as [`Warning`]s.
 
-mod assemble;
-mod builder;
 mod check;
+mod decode;
 mod events;
 mod format;
 mod ids;
 mod intern;
 mod keys;
 mod load;
-mod rows;
 mod segments;
 mod settings;
 mod warning;
-mod word;
 
 use std::ops::Range;
 
-pub use builder::Annotation;
+pub use decode::Annotation;
 pub use events::{Action, Column, Event, Events};
 pub use format::{Format, Writer};
 pub use ids::{FrameId, PoolId, StackId, StrId, StreamId};

@@ -105,6 +105,8 @@ fn pages(size: u64) -> Option<u64> {
 #[derive(Clone, Debug)]
 pub(super) struct AddressSpace {
     policy: AddressPolicy,
+    /// Where room is looked for. Hints may point elsewhere: real devices give out other addresses.
+    windows: Vec<(u64, u64)>,
     /// Start and end of what is free.
     gaps: BTreeMap<u64, u64>,
     /// Addresses that the next requests should get, with their sizes where those have to agree.
@@ -112,8 +114,8 @@ pub(super) struct AddressSpace {
 }
 
 impl AddressSpace {
-    fn new(policy: AddressPolicy, gaps: Vec<(u64, u64)>) -> Self {
-        Self { policy, gaps: gaps.into_iter().collect(), hints: VecDeque::new() }
+    fn new(policy: AddressPolicy, windows: Vec<(u64, u64)>) -> Self {
+        Self { policy, windows, gaps: BTreeMap::from([(PAGE, HIGHER)]), hints: VecDeque::new() }
     }
 
     /// Lets the next request of exactly `size` bytes get `addr`, if that is free then. Hints are used in order.
@@ -135,11 +137,19 @@ impl AddressSpace {
         if let Some(addr) = self.hinted(size) {
             return Some(addr);
         }
-        let fits = |(start, end): (&u64, &u64)| (end - start >= size).then_some(*start);
-        let addr = match self.policy {
-            AddressPolicy::FirstFit => self.gaps.iter().find_map(fits)?,
-            AddressPolicy::Increasing => self.gaps.iter().next_back().and_then(fits)?,
-        };
+        let addr = self.windows.iter().find_map(|(low, high)| {
+            let fits = |(start, end): (&u64, &u64)| {
+                let (start, end) = (*start.max(low), *end.min(high));
+                (start < end && end - start >= size).then_some(start)
+            };
+            match self.policy {
+                AddressPolicy::FirstFit => {
+                    let first = self.gaps.range(..=low).next_back();
+                    first.into_iter().chain(self.gaps.range(low + 1..*high)).find_map(fits)
+                }
+                AddressPolicy::Increasing => self.gaps.range(..high).next_back().and_then(fits),
+            }
+        })?;
         self.occupy(addr, size);
         Some(addr)
     }
@@ -252,6 +262,17 @@ mod tests {
         device.segments.hint(hint, 2 * MIB);
         assert_eq!(device.allocate(2 * MIB), Some(hint));
         assert_eq!(device.allocate(2 * MIB), Some(SEGMENTS));
+    }
+
+    #[test]
+    fn hints_may_lie_where_nothing_is_looked_for() {
+        for policy in [AddressPolicy::FirstFit, AddressPolicy::Increasing] {
+            let mut device = device(policy);
+            device.segments.hint(0x5_0700_0000, 2 * MIB);
+            assert_eq!(device.allocate(2 * MIB), Some(0x5_0700_0000));
+            device.release(0x5_0700_0000, 2 * MIB);
+            assert_eq!(device.allocate(2 * MIB), Some(SEGMENTS));
+        }
     }
 
     #[test]

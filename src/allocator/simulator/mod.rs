@@ -5,6 +5,7 @@
 
 mod block;
 mod check;
+mod config;
 mod device;
 mod event;
 mod expandable;
@@ -29,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use foldhash::fast::RandomState;
 
 pub use block::BlockId;
+pub use config::SimulatorConfig;
 pub use device::AddressPolicy;
 pub use event::{Action, MempoolId, TraceEvent};
 pub use malloc::{Allocation, MallocError};
@@ -50,28 +52,6 @@ type HashMap<K, V> = hashbrown::HashMap<K, V, RandomState>;
 /// The default pool's halves come first in the list of pools.
 const DEFAULT_SMALL: u32 = 0;
 const DEFAULT_LARGE: u32 = 1;
-
-/// What a simulator is made from.
-#[derive(Clone, Debug)]
-pub struct SimulatorConfig {
-    /// The settings.
-    pub rules: AllocatorRules,
-    /// The release.
-    pub behaviour: Behaviour,
-    /// Total memory of the device in bytes.
-    pub total: u64,
-    /// Bytes of it that PyTorch can have: the total without the context, libraries and other processes.
-    pub capacity: u64,
-    /// Addresses of new segments.
-    pub addresses: AddressPolicy,
-}
-
-impl SimulatorConfig {
-    /// The newest release on a device of `total` bytes, all of them PyTorch's.
-    pub fn new(rules: AllocatorRules, total: u64) -> Self {
-        Self { rules, behaviour: Behaviour::default(), total, capacity: total, addresses: AddressPolicy::default() }
-    }
-}
 
 /// When a block that other streams have used becomes free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,8 +123,8 @@ pub struct Simulator {
 impl Simulator {
     /// An allocator that has not reserved anything.
     pub fn new(config: SimulatorConfig) -> Self {
-        let SimulatorConfig { rules, behaviour, total, capacity, addresses } = config;
-        let allowed = rules.memory_fraction.and_then(|fraction| behaviour.limit(fraction, total));
+        let SimulatorConfig { rules, behaviour, total, capacity, addresses, allowed } = config;
+        let allowed = allowed.or_else(|| rules.memory_fraction.and_then(|fraction| behaviour.limit(fraction, total)));
         let default = |kind| Pool::new(kind, MempoolId::DEFAULT);
         Self {
             rules,

@@ -77,6 +77,8 @@ pub struct Advice {
     pub why: String,
     /// See [`Remedy::bytes`].
     pub expected_bytes: Option<u64>,
+    /// What a replay of the failed run under this setting came to, where there was one.
+    pub replayed: Option<String>,
     /// See [`Remedy::conflicts`].
     pub conflicts: &'static [&'static str],
     /// See [`Remedy::since`].
@@ -105,6 +107,7 @@ fn advice(row: &Remedy, case: &Case) -> Advice {
         what: case.fill(row.what),
         why: case.fill(row.why),
         expected_bytes: (row.bytes)(case).filter(|&bytes| bytes > 0),
+        replayed: None,
         conflicts: row.conflicts,
         since: row.since,
         link: row.link,

@@ -8,12 +8,14 @@ mod report;
 mod segments;
 mod top;
 mod verdict;
+mod whatif;
 
 pub use info::{headline, info};
 pub use report::report;
 pub use segments::segments;
 pub use top::{heading, top};
 pub use verdict::{account, chronology, message, others, remedies, verdict};
+pub use whatif::{requests, whatif};
 
 use crate::history::Moment;
 use crate::units::{bytes, count};
@@ -39,4 +41,9 @@ pub(in crate::render) fn moment_text(moment: &Moment) -> String {
 /// `n` with a noun: `1 device`, `3 devices`.
 fn number_of(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+/// `table`, which is indented, with `title` of its first heading out at the margin.
+fn titled(table: &str, title: &str) -> String {
+    table.replacen(&format!("  {title}"), &format!("{title}  "), 1)
 }

@@ -9,13 +9,13 @@ use crate::render::table::{Align, Table};
 use crate::text::printable;
 use crate::units::{bytes, count};
 
-/// The sites that pin most, at most `limit`; empty when nothing is pinned.
-pub fn pins(pinning: &Pinning, limit: usize, width: Option<usize>) -> String {
+/// The sites that pin most under `title`, at most `limit`; empty when nothing is pinned.
+pub fn pins(pinning: &Pinning, title: &str, limit: usize, width: Option<usize>) -> String {
     if pinning.pins.is_empty() {
         return String::new();
     }
     let mut table = Table::new([
-        ("site", Align::Left),
+        (title, Align::Left),
         ("live", Align::Right),
         ("blocks", Align::Right),
         ("keeps from being given back", Align::Right),

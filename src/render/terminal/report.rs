@@ -3,11 +3,14 @@
 use super::pinning::pins;
 use super::top::top;
 use super::verdict;
-use super::{headline, moment_text, number_of};
+use super::whatif::winners;
+use super::{headline, moment_text, number_of, titled};
 use crate::analysis::info::DeviceInfo;
 use crate::analysis::report::{DeviceReport, Report};
 use crate::analysis::series::Series;
-use crate::render::sparkline::{bar, bar_span, sparkline_to};
+use crate::analysis::settle::is_settled;
+use crate::analysis::whatif::WhatIf;
+use crate::render::sparkline::{bar, bar_span, sparkline};
 use crate::render::table::{Align, Table};
 use crate::text::printable;
 use crate::units::{bytes, count, duration};
@@ -19,7 +22,7 @@ const BAR: usize = 40;
 const REMEDIES: usize = 3;
 
 /// Lines in the table of sites.
-const SITES: usize = 6;
+const SITES: usize = 5;
 
 /// Lines in the table of what pins free memory.
 const PINS: usize = 3;
@@ -40,14 +43,21 @@ pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
     if report.devices.is_empty() {
         out += "\nNo memory is reserved and nothing was recorded. Was the snapshot taken in the process that used the GPU?\n";
     }
-    for device in &report.devices {
+    for (at, device) in report.devices.iter().enumerate() {
         let info = report.info.devices.iter().find(|info| info.device == device.segments.fragmentation.device);
-        out += &device_text(device, info, report.devices.len() > 1, width);
+        let replayed = report.whatif.as_ref().filter(|_| at == 0);
+        out += &device_text(device, info, replayed, report.devices.len() > 1, width);
     }
     out
 }
 
-fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, width: Option<usize>) -> String {
+fn device_text(
+    device: &DeviceReport,
+    info: Option<&DeviceInfo>,
+    replayed: Option<&WhatIf>,
+    name_it: bool,
+    width: Option<usize>,
+) -> String {
     let mut out = String::from("\n");
     if let Some(diagnosis) = &device.diagnosis {
         if name_it {
@@ -61,7 +71,7 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
     } else {
         out += &format!("MEMORY {}\n", moment_text(&device.at));
     }
-    out += &memory(device, width);
+    out += &memory(device, info, width);
     if let Some(account) = device.diagnosis.as_ref().and_then(|diagnosis| diagnosis.account.as_ref()) {
         out += &format!("\n{}", verdict::account(account, width));
     }
@@ -73,25 +83,39 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
         out += "    torch.cuda.memory._record_memory_history(max_entries=100000, stacks=\"python\")\n";
         out += "  before the model is built, and dump again.\n";
     } else if sites > 0 {
-        out += "\nWHO HOLDS IT\n";
-        out += &top(&device.top, SITES, width);
+        const TITLE: &str = "WHO HOLDS IT";
+        out += &format!("\n{}", titled(&top(&device.top, TITLE, SITES, width), TITLE));
     }
     let pinning = &device.segments.pinning;
     if pinning.pinned >= device.segments.fragmentation.totals.reserved / PINNED_SHARE {
-        let text = pins(pinning, PINS, width);
+        const TITLE: &str = "WHAT PINS IT";
+        // Sites that together pin next to nothing would only take lines.
+        let enough = pinning.pinned - pinning.pinned / PINNED_SHARE;
+        let sums = pinning.pins.iter().scan(0, |sum, pin| {
+            *sum += pin.pinned;
+            Some(*sum)
+        });
+        let lines = sums.take_while(|&sum| sum < enough).count() + 1;
+        let text = pins(pinning, TITLE, lines.min(PINS), width);
         if !text.is_empty() {
-            out += "\nWHAT PINS IT\n";
-            out += &text;
+            out += &format!("\n{}", titled(&text, TITLE));
         }
     }
-    if let Some(series) = &device.series {
-        out += "\nOVER TIME\n";
-        out += &over_time(series, info);
+    // Where the remedies do not tell what a replay found, it has a section of its own.
+    let settled = device.diagnosis.as_ref().is_some_and(is_settled);
+    if let Some(replayed) = replayed.filter(|_| !settled) {
+        let text = winners(replayed, width);
+        if !text.is_empty() {
+            out += &format!("\nWHAT ANOTHER SETTING WOULD HAVE DONE\n{text}");
+        }
     }
     if let Some(diagnosis) = &device.diagnosis {
         let remedies = verdict::remedies(diagnosis, REMEDIES, false, width);
         if !remedies.is_empty() {
             out += &format!("\n{remedies}");
+        }
+        if settled {
+            out += "  Replayed exactly up to the failed request; what would have followed is not in the file.\n";
         }
     }
     if let Some(info) = info
@@ -106,7 +130,7 @@ fn device_text(device: &DeviceReport, info: Option<&DeviceInfo>, name_it: bool, 
 }
 
 /// The parts of the reserved memory with bars on one scale.
-fn memory(device: &DeviceReport, width: Option<usize>) -> String {
+fn memory(device: &DeviceReport, info: Option<&DeviceInfo>, width: Option<usize>) -> String {
     let totals = &device.segments.fragmentation.totals;
     let reserved = totals.reserved;
     let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indent(2);
@@ -136,8 +160,13 @@ fn memory(device: &DeviceReport, width: Option<usize>) -> String {
         }
         start += bytes;
     }
-    if let Some(largest) = totals.largest_free.filter(|&largest| largest > 0) {
+    // A verdict names it where it matters.
+    if let Some(largest) = totals.largest_free.filter(|&largest| largest > 0 && device.diagnosis.is_none()) {
         row("largest hole", Some(largest), String::new(), String::new());
+    }
+    if let Some(series) = &device.series {
+        let (line, note) = over_time(series, info);
+        table.row(["over time".to_owned(), String::new(), format!("{line:<BAR$} {note}")]);
     }
     table.render(width)
 }
@@ -149,21 +178,17 @@ fn capacity_note(device: &DeviceReport) -> String {
     }
 }
 
-/// A sparkline of live and reserved memory.
-fn over_time(series: &Series, info: Option<&DeviceInfo>) -> String {
+/// A sparkline of live memory, and its peaks in words.
+fn over_time(series: &Series, info: Option<&DeviceInfo>) -> (String, String) {
     let live: Vec<u64> = (0..series.x.len()).map(|at| series.bands.iter().map(|band| band.values[at]).sum()).collect();
-    let top = series.reserved.iter().chain(&live).copied().max().unwrap_or(0);
-    let mut out = String::new();
     let span = info.and_then(|info| Some(info.last_time_us? - info.first_time_us?)).filter(|&span| span > 0);
-    let span = span.map_or_else(String::new, |span| format!(" over {}", duration(span)));
-    let peaks = info.and_then(|info| info.peak);
+    let span = span.map_or_else(String::new, |span| format!(" in {}", duration(span)));
     let peak = |peak: crate::history::Peak| {
         let about = if peak.exact { "" } else { "at least " };
-        format!("peak {about}{}", bytes(peak.bytes))
+        format!("{about}{}", bytes(peak.bytes))
     };
-    let live_note = peaks.map_or_else(String::new, |peaks| peak(peaks.allocated));
-    let reserved_note = peaks.map_or_else(String::new, |peaks| peak(peaks.reserved));
-    out += &format!("  live      {}  {live_note}{span}\n", sparkline_to(&live, BAR, top));
-    out += &format!("  reserved  {}  {reserved_note}\n", sparkline_to(&series.reserved, BAR, top));
-    out
+    let peaks = info.and_then(|info| info.peak).map_or_else(String::new, |peaks| {
+        format!("live{span}, peak {} · reserved peak {}", peak(peaks.allocated), peak(peaks.reserved))
+    });
+    (sparkline(&live, BAR), peaks)
 }

@@ -19,7 +19,7 @@ pub fn segments(result: &Segments, order: SegmentOrder, limit: usize, width: Opt
             out += &format!("\n{title}\n{text}");
         }
     };
-    section("WHAT PINS IT", pins(&result.pinning, limit, width));
+    section("WHAT PINS IT", pins(&result.pinning, "site", limit, width));
     section(
         "WHAT WOULD HAVE TO GO",
         result.freeing.as_ref().map_or_else(String::new, |freeing_| freeing(freeing_, width)),

@@ -18,13 +18,13 @@ pub fn heading(ranking: &Ranking) -> String {
     )
 }
 
-/// The first `limit` sites of `ranking`, and one line for the rest.
-pub fn top(ranking: &Ranking, limit: usize, width: Option<usize>) -> String {
+/// The first `limit` sites of `ranking`, and one line for the rest, under `title`.
+pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -> String {
     if ranking.rows.is_empty() {
         return "  no block is live\n".to_owned();
     }
     let mut table = Table::new([
-        ("site", Align::Left),
+        (title, Align::Left),
         ("live", Align::Right),
         ("share", Align::Right),
         ("blocks", Align::Right),

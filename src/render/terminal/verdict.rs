@@ -49,7 +49,11 @@ pub fn remedies(diagnosis: &Diagnosis, most: usize, with_reasons: bool, width: O
         out += "WHAT TO DO\n";
     }
     for (advice, number) in spread(&useful, most).into_iter().zip(1..) {
-        let won = advice.expected_bytes.map_or_else(String::new, |won| format!(" (at most {})", bytes(won)));
+        let won = match (&advice.replayed, advice.expected_bytes) {
+            (Some(replayed), _) => format!(": {replayed}"),
+            (None, Some(won)) => format!(" (at most {})", bytes(won)),
+            (None, None) => String::new(),
+        };
         let why = if with_reasons { format!(" – {}", advice.why) } else { String::new() };
         let text = format!("{}{won}{why}", advice.what);
         out += &paragraph(&format!("  {number} {:<7} ", advice.class.name()), &text, width);

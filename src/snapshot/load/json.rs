@@ -4,8 +4,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::super::builder::SnapshotBuilder;
-use super::super::word::Word;
+use super::super::decode::{SnapshotBuilder, Word};
 use super::LoadError;
 use crate::pickle::Builder;
 

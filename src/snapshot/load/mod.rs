@@ -22,7 +22,7 @@ pub use error::LoadError;
 use input::{CountingReader, Input};
 use sniff::Kind;
 
-use super::builder::SnapshotBuilder;
+use super::decode::SnapshotBuilder;
 use super::{Snapshot, Warning};
 use crate::pickle::{Limits, Machine, PickleError, Progress};
 

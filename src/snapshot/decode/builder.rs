@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::events::{Action, Event, Events};
-use super::ids::{FrameId, PoolId, StackId, StrId, StreamId};
-use super::intern::{Frame, Stacks, Strings, Table};
-use super::keys;
-use super::segments::{Block, Segment};
 use super::word::{Item, Wide, Word};
 use crate::pickle::{BuildError, Builder, Kind};
+use crate::snapshot::events::{Action, Events};
+use crate::snapshot::ids::{FrameId, PoolId, StackId, StrId, StreamId};
+use crate::snapshot::intern::{Frame, Stacks, Strings, Table};
+use crate::snapshot::keys;
+use crate::snapshot::segments::{Block, Segment};
 
 /// What a dict's keys make it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +82,7 @@ pub(super) struct RawSegment {
 pub(super) const MAX_SIZE: u64 = 1 << 44;
 
 /// The [`Builder`] of snapshots.
-pub(super) struct SnapshotBuilder {
+pub(in crate::snapshot) struct SnapshotBuilder {
     pub(super) strings: Strings,
     pub(super) frames: Table<Frame>,
     pub(super) stacks: Stacks,
@@ -119,7 +119,7 @@ pub(super) struct SnapshotBuilder {
 }
 
 impl SnapshotBuilder {
-    pub(super) fn new() -> Self {
+    pub(in crate::snapshot) fn new() -> Self {
         let mut strings = Strings::default();
         for (id, text) in keys::TEXTS.iter().enumerate() {
             let interned = strings.intern(text.as_bytes());
@@ -171,219 +171,6 @@ impl SnapshotBuilder {
         Word::new(Item::Wide(row))
     }
 
-    /// The shape that `pairs` make a dict, if any.
-    #[inline]
-    fn shape(pairs: &[Word]) -> Option<Shape> {
-        const TOTAL: u32 = 2;
-        const STATE: u32 = 4;
-        const SIZE: u32 = 8;
-        const NAME: u32 = 16;
-        const FILENAME: u32 = 32;
-        const REAL: u32 = 64;
-        const STAGE: u32 = 128;
-        const LINE: u32 = 256;
-        let mut found = 0;
-        for pair in pairs.chunks_exact(2) {
-            let Item::Text(key) = pair[0].item() else { continue };
-            found |= match key.0 {
-                keys::ACTION => return Some(Shape::Event),
-                keys::TOTAL_SIZE => TOTAL,
-                keys::STATE => STATE,
-                keys::SIZE => SIZE,
-                keys::NAME => NAME,
-                keys::FILENAME => FILENAME,
-                keys::LINE => LINE,
-                keys::REAL_SIZE => REAL,
-                keys::STAGE => STAGE,
-                _ => 0,
-            };
-        }
-        let has = |bits| found & bits == bits;
-        if has(NAME | FILENAME | LINE) {
-            Some(Shape::Frame)
-        } else if has(STATE | SIZE) {
-            Some(Shape::Block)
-        } else if has(TOTAL) {
-            Some(Shape::Segment)
-        } else if has(REAL) {
-            Some(Shape::History)
-        } else if has(STAGE | NAME) {
-            Some(Shape::Annotation)
-        } else {
-            None
-        }
-    }
-
-    /// Makes a new row of `shape` from `pairs`.
-    fn new_row(&mut self, shape: Shape, pairs: &[Word]) -> Result<DictSlot, BuildError> {
-        let row = match shape {
-            Shape::Frame => {
-                let frame = self.frame(Frame::default(), pairs);
-                self.frames.intern(frame)?
-            }
-            Shape::Event => {
-                let mut event = Event::default();
-                self.event(&mut event, pairs)?;
-                self.events.push(&event);
-                row_number(self.events.len() - 1, "trace entries")?
-            }
-            Shape::Block => {
-                let block = self.block(None, pairs)?;
-                self.blocks.push(block);
-                row_number(self.blocks.len() - 1, "blocks")?
-            }
-            Shape::Segment => {
-                let segment = self.segment(None, pairs)?;
-                self.segments.push(segment);
-                row_number(self.segments.len() - 1, "segments")?
-            }
-            Shape::History => {
-                let history = self.history(History { real_size: 0, stack: StackId::EMPTY }, pairs)?;
-                self.histories.push(history);
-                row_number(self.histories.len() - 1, "history entries")?
-            }
-            Shape::Annotation => {
-                let annotation = Annotation { name: StrId::default(), starts: false, device: 0, time_us: 0 };
-                let annotation = self.annotation(annotation, pairs);
-                self.annotations.push(annotation);
-                row_number(self.annotations.len() - 1, "annotations")?
-            }
-        };
-        Ok(DictSlot::Row(shape, row))
-    }
-
-    /// Sets further items in a dict that is a row already.
-    fn update_row(&mut self, shape: Shape, row: u32, pairs: &[Word]) -> Result<DictSlot, BuildError> {
-        let at = row as usize;
-        match shape {
-            // Frames are shared by content: a changed one is another one.
-            Shape::Frame => {
-                let frame = self.frame(self.frames.rows[at], pairs);
-                return Ok(DictSlot::Row(shape, self.frames.intern(frame)?));
-            }
-            Shape::Event => {
-                let mut event = self.events.get(at);
-                self.event(&mut event, pairs)?;
-                self.events.set(at, &event);
-            }
-            Shape::Block => self.blocks[at] = self.block(Some(self.blocks[at]), pairs)?,
-            Shape::Segment => {
-                let existing = std::mem::replace(&mut self.segments[at], RawSegment::empty());
-                self.segments[at] = self.segment(Some(existing), pairs)?;
-            }
-            Shape::History => self.histories[at] = self.history(self.histories[at], pairs)?,
-            Shape::Annotation => self.annotations[at] = self.annotation(self.annotations[at], pairs),
-        }
-        Ok(DictSlot::Row(shape, row))
-    }
-
-    /// The row that dict number `dict` is, sealing it if its keys are complete by now.
-    pub(super) fn sealed(&mut self, dict: u32) -> Result<Option<(Shape, u32)>, BuildError> {
-        let slot = self.dicts[dict as usize];
-        if let DictSlot::Row(shape, row) = slot {
-            return Ok(Some((shape, row)));
-        }
-        let DictSlot::Pairs(kept) = slot else { return Ok(None) };
-        let Some(shape) = Self::shape(&self.pairs_of[kept as usize]) else { return Ok(None) };
-        let pairs = std::mem::take(&mut self.pairs_of[kept as usize]);
-        let slot = self.new_row(shape, &pairs)?;
-        self.dicts[dict as usize] = slot;
-        let DictSlot::Row(shape, row) = slot else { return Ok(None) };
-        Ok(Some((shape, row)))
-    }
-
-    /// Appends `items` to the rows `known` of a list, if they are the rows that follow.
-    fn extend_rows(&mut self, known: Option<(Shape, u32)>, items: &[Word]) -> Result<Option<ListSlot>, BuildError> {
-        let mut range = known.map(|(shape, at)| (shape, self.ranges[at as usize].clone()));
-        for item in items {
-            let Item::Dict(dict) = item.item() else { return Ok(None) };
-            let Some((shape, row)) = self.sealed(dict)? else { return Ok(None) };
-            // Frames make a stack, which is sealed when it is used if it grows item by item.
-            if shape == Shape::Frame {
-                return Ok(None);
-            }
-            match &mut range {
-                None => range = Some((shape, row..row + 1)),
-                Some((same, rows)) if *same == shape && rows.end == row => rows.end += 1,
-                Some(_) => return Ok(None),
-            }
-        }
-        let Some((shape, rows)) = range else { return Ok(None) };
-        let at = match known {
-            Some((_, at)) => {
-                self.ranges[at as usize] = rows;
-                at
-            }
-            None => {
-                let at = row_number(self.ranges.len(), "lists")?;
-                self.ranges.push(rows);
-                at
-            }
-        };
-        Ok(Some(ListSlot::Rows(shape, at)))
-    }
-
-    /// `items` as a stack, if every one is a frame or a line of text.
-    fn collect_stack(&mut self, items: &[Word]) -> Result<bool, BuildError> {
-        for item in items {
-            let frame = match item.item() {
-                Item::Dict(dict) => match self.dicts[dict as usize] {
-                    DictSlot::Row(Shape::Frame, row) => row,
-                    _ => match self.sealed(dict)? {
-                        Some((Shape::Frame, row)) => row,
-                        _ => return Ok(false),
-                    },
-                },
-                Item::Text(name) => self.frames.intern(Frame { name, ..Frame::default() })?,
-                _ => return Ok(false),
-            };
-            self.scratch.push(FrameId(frame));
-        }
-        Ok(true)
-    }
-
-    /// The stack that list number `list` is; the empty one when it is something else.
-    pub(super) fn stack_of(&mut self, list: u32) -> Result<StackId, BuildError> {
-        let kept = match self.lists[list as usize] {
-            ListSlot::Fresh | ListSlot::Rows(..) => return Ok(StackId::EMPTY),
-            ListSlot::Stack(stack) | ListSlot::Sealed(stack) => return Ok(stack),
-            ListSlot::Items(kept) => kept,
-        };
-        let items = std::mem::take(&mut self.items_of[kept as usize]);
-        self.scratch.clear();
-        let stack = if self.collect_stack(&items)? { self.stacks.intern(&self.scratch)? } else { StackId::EMPTY };
-        self.lists[list as usize] = ListSlot::Sealed(stack);
-        Ok(stack)
-    }
-
-    /// Falls back to keeping the items of a list as they came.
-    fn keep_items(&mut self, slot: ListSlot, more: &[Word]) -> Result<ListSlot, BuildError> {
-        let mut items: Vec<Word> = match slot {
-            ListSlot::Fresh => Vec::new(),
-            ListSlot::Sealed(_) => return Ok(slot),
-            ListSlot::Items(kept) => {
-                self.items_of[kept as usize].extend_from_slice(more);
-                return Ok(slot);
-            }
-            ListSlot::Rows(shape, at) => {
-                let rows = self.ranges[at as usize].clone();
-                let first = row_number(self.dicts.len(), "dicts")?;
-                self.dicts.extend(rows.clone().map(|row| DictSlot::Row(shape, row)));
-                (first..first + rows.len() as u32).map(|dict| Word::new(Item::Dict(dict))).collect()
-            }
-            ListSlot::Stack(stack) => {
-                let first = row_number(self.dicts.len(), "dicts")?;
-                let frames = self.stacks.get(stack);
-                self.dicts.extend(frames.iter().map(|frame| DictSlot::Row(Shape::Frame, frame.0)));
-                (first..first + frames.len() as u32).map(|dict| Word::new(Item::Dict(dict))).collect()
-            }
-        };
-        items.extend_from_slice(more);
-        let kept = row_number(self.items_of.len(), "lists")?;
-        self.items_of.push(items);
-        Ok(ListSlot::Items(kept))
-    }
-
     pub(super) fn stream(&mut self, pointer: u64) -> Result<StreamId, BuildError> {
         self.streams.intern(pointer).map(StreamId)
     }
@@ -394,7 +181,7 @@ impl SnapshotBuilder {
 }
 
 /// `len` as a row number.
-fn row_number(len: usize, what: &'static str) -> Result<u32, BuildError> {
+pub(super) fn row_number(len: usize, what: &'static str) -> Result<u32, BuildError> {
     u32::try_from(len).map_err(|_| BuildError::TooMany(what))
 }
 

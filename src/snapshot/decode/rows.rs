@@ -1,14 +1,14 @@
 //! The fields of each row, by key. Key order and unknown keys never matter.
 
 use super::builder::{Annotation, History, ListSlot, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
-use super::events::{Action, Event};
-use super::ids::{PoolId, StackId, StrId, StreamId};
-use super::intern::Frame;
-use super::keys;
-use super::segments::{Block, BlockState, Segment};
 use super::word::{Item, Wide, Word};
 use crate::allocator::{AllocatorRules, PoolKind};
 use crate::pickle::BuildError;
+use crate::snapshot::events::{Action, Event};
+use crate::snapshot::ids::{PoolId, StackId, StrId, StreamId};
+use crate::snapshot::intern::Frame;
+use crate::snapshot::keys;
+use crate::snapshot::segments::{Block, BlockState, Segment};
 
 /// Key and value of each pair whose key is text.
 fn fields(pairs: &[Word]) -> impl Iterator<Item = (StrId, Word)> {

@@ -2,12 +2,12 @@
 
 use std::num::NonZeroU64;
 
-use super::ids::StrId;
+use crate::snapshot::ids::StrId;
 
 /// A value, or a handle to one: three bits of tag, 61 bits of payload. No tag is 0, so that an absent word, as the memo
 /// has them, takes no more room.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Word(NonZeroU64);
+pub(in crate::snapshot) struct Word(NonZeroU64);
 
 const TAG_BITS: u32 = 3;
 

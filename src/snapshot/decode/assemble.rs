@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
-use super::builder::{ListSlot, Shape, SnapshotBuilder};
-use super::format::{Evidence, Format, Writer, bracket};
-use super::keys;
-use super::load::LoadError;
-use super::segments::{Block, Segment};
-use super::settings::Settings;
+use super::builder::{DictSlot, ListSlot, Shape, SnapshotBuilder};
 use super::word::{Item, Wide, Word};
-use super::{Device, Snapshot, Warning};
 use crate::pickle::BuildError;
+use crate::snapshot::format::{Evidence, Format, Writer, bracket};
+use crate::snapshot::keys;
+use crate::snapshot::load::LoadError;
+use crate::snapshot::segments::{Block, Segment};
+use crate::snapshot::settings::Settings;
+use crate::snapshot::{Device, Snapshot, Warning};
 
 /// Nesting to which a settings value is kept; the format nests two deep.
 const SETTINGS_DEPTH: usize = 4;
@@ -65,7 +65,7 @@ impl SnapshotBuilder {
     fn pairs(&self, value: Word) -> &[Word] {
         match value.item() {
             Item::Dict(dict) => match self.dicts[dict as usize] {
-                super::builder::DictSlot::Pairs(kept) => &self.pairs_of[kept as usize],
+                DictSlot::Pairs(kept) => &self.pairs_of[kept as usize],
                 _ => &[],
             },
             _ => &[],
@@ -101,7 +101,7 @@ impl SnapshotBuilder {
     }
 
     /// Builds the snapshot whose outermost value is `top`.
-    pub(super) fn assemble(mut self, top: Word, protocol: Option<u8>) -> Result<Snapshot, LoadError> {
+    pub(in crate::snapshot) fn assemble(mut self, top: Word, protocol: Option<u8>) -> Result<Snapshot, LoadError> {
         let mut parts = TopLevel::default();
         match top.item() {
             Item::List(list) => parts.segments = Some(list),
@@ -248,7 +248,7 @@ impl SnapshotBuilder {
     }
 
     fn writer(&self, protocol: Option<u8>) -> Writer {
-        let is_npu = |frame: &super::Frame| self.strings.get(frame.filename).contains("torch_npu");
+        let is_npu = |frame: &crate::snapshot::Frame| self.strings.get(frame.filename).contains("torch_npu");
         match protocol {
             None => Writer::Json,
             _ if self.frames.rows.iter().any(is_npu) => Writer::TorchNpu,

@@ -1,0 +1,14 @@
+//! Decoded values on their way to a [`Snapshot`](super::Snapshot): sealed into rows as they come, then assembled.
+//!
+//! In: the calls of the pickle machine or of the JSON reader on [`SnapshotBuilder`]. Out: a snapshot.
+
+mod assemble;
+mod builder;
+mod dicts;
+mod lists;
+mod rows;
+mod word;
+
+pub use builder::Annotation;
+pub(super) use builder::SnapshotBuilder;
+pub(super) use word::Word;
