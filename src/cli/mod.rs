@@ -1,7 +1,7 @@
 //! The command line: flags become checked options, options an analysis, its result text, JSON or a picture.
 //!
-//! One file a subcommand. What several share is in [`args`](self::args) (flags), [`input`](self::input) (reading, with
-//! progress) and [`output`](self::output) (writing).
+//! One file a subcommand. What several share is in `args` (flags), `input` (reading, with progress) and
+//! `output` (writing).
 
 mod args;
 mod directory;
