@@ -74,6 +74,7 @@ fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64
         capacity: known_capacity,
         oom: Some(failure.event),
         only_if_exact: true,
+        few: true,
         ..whatif::Options::default()
     };
     // A trace that cannot be replayed says so in the command of that name; it is no reason to withhold the report.

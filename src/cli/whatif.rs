@@ -89,6 +89,7 @@ fn snapshot(args: &Args, file: &Path) -> Result<Status> {
     let history =
         history.with_context(|| format!("{}: no memory is reserved and nothing was recorded", loaded.path))?;
     let options = Options {
+        few: false,
         settings: args.settings.clone(),
         capacity: args.capacity,
         torch: args.torch,

@@ -33,6 +33,8 @@ use scenarios::Facts;
 pub struct Options {
     /// Configuration strings; empty tries the usual ones.
     pub settings: Vec<String>,
+    /// Of the usual ones, try only the few that a report needs.
+    pub few: bool,
     /// Bytes that PyTorch can have, instead of what the record shows.
     pub capacity: Option<u64>,
     /// The release to simulate, instead of the one that fits the file.
@@ -141,7 +143,7 @@ pub fn whatif(history: &History, options: &Options) -> Result<WhatIf, WhatIfErro
     let version = options.torch.unwrap_or(base.version);
     let facts = Facts { recorded: &recorded, version, has_limit: room.allowed.is_some(), events: history.events() };
     let settings = match options.settings.is_empty() {
-        true => scenarios::defaults(&facts),
+        true => scenarios::defaults(&facts, options.few),
         false => options.settings.iter().map(|conf| scenarios::setting(&facts, conf)).collect::<Result<_, _>>()?,
     };
     let bench = Bench { recorded: &recorded, base: &base, horizon, room, version };

@@ -69,15 +69,25 @@ pub struct Facts<'a> {
     pub events: u32,
 }
 
-/// The settings tried by default: those that change anything against the record.
-pub fn defaults(facts: &Facts) -> Vec<Setting> {
-    let mut confs = vec!["expandable_segments:True", "expandable_segments:False"];
-    if facts.events <= MANY_EVENTS {
-        confs.extend(["max_split_size_mb:128", "max_split_size_mb:256", "max_split_size_mb:512"]);
-        confs.extend(["roundup_power2_divisions:2", "roundup_power2_divisions:4", "roundup_power2_divisions:8"]);
-        confs.extend(["garbage_collection_threshold:0.6", "garbage_collection_threshold:0.8"]);
-    }
-    let read = confs.into_iter().filter_map(|conf| setting(facts, conf).ok());
+/// Settings tried by default, and whether they are among the few that a report tries.
+const TRIED: [(&str, bool); 10] = [
+    ("expandable_segments:True", true),
+    ("expandable_segments:False", true),
+    ("max_split_size_mb:128", false),
+    ("max_split_size_mb:256", false),
+    ("max_split_size_mb:512", true),
+    ("roundup_power2_divisions:2", false),
+    ("roundup_power2_divisions:4", true),
+    ("roundup_power2_divisions:8", false),
+    ("garbage_collection_threshold:0.6", false),
+    ("garbage_collection_threshold:0.8", true),
+];
+
+/// The settings tried by default: those that change anything against the record, or only the `few` of a report.
+pub fn defaults(facts: &Facts, few: bool) -> Vec<Setting> {
+    let in_time = |conf: &str| facts.events <= MANY_EVENTS || conf.starts_with("expandable_segments");
+    let confs = TRIED.iter().filter(|(conf, in_report)| in_time(conf) && (*in_report || !few));
+    let read = confs.filter_map(|(conf, _)| setting(facts, conf).ok());
     let settings: Vec<Setting> = read.filter(|setting| setting.rules != without_fraction(facts)).collect();
     // One line is enough to say that garbage collection needs a memory fraction.
     let collects = |setting: &Setting| setting.refusal.is_some() && setting.rules.gc_threshold > 0.0;
@@ -177,7 +187,7 @@ mod tests {
         let recorded = recorded(300 * MIB);
         let list = |events| {
             let facts = Facts { recorded: &recorded, version: TorchVersion::new(2, 6), has_limit: false, events };
-            defaults(&facts).into_iter().map(|setting| setting.conf).collect::<Vec<_>>()
+            defaults(&facts, false).into_iter().map(|setting| setting.conf).collect::<Vec<_>>()
         };
         assert_eq!(list(MANY_EVENTS + 1), ["expandable_segments:True"]);
         assert_eq!(list(1).iter().filter(|conf| conf.starts_with("garbage")).count(), 1);
