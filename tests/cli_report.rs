@@ -170,3 +170,35 @@ fn threads_do_not_change_a_byte() {
         }
     }
 }
+
+/// What is advised of an allocator setting was replayed, and what would have failed as well is not advised.
+#[test]
+fn advice_about_settings_is_replayed() {
+    let remedy = |report: &serde_json::Value, id: &str| {
+        let remedies = report["remedies"].as_array().unwrap();
+        remedies.iter().find(|remedy| remedy["id"] == id).cloned().unwrap_or_default()
+    };
+    let report = json_of(&["report", OOM, "--json"]);
+    assert_eq!(report["verdict"], "fragmentation");
+    let expandable = remedy(&report, "expandable_segments");
+    assert_eq!(expandable["class"], "free");
+    assert_eq!(expandable["replayed"], "passes this request: reserved 982.0 MiB instead of 3.48 GiB");
+    let end = |settings: &str| {
+        let scenarios = report["whatif"]["scenarios"].as_array().unwrap();
+        let found = scenarios.iter().find(|scenario| scenario["settings"] == settings).unwrap();
+        found["end"]["reserved"].as_u64().unwrap()
+    };
+    let won = report["whatif"]["baseline"]["end"]["reserved"].as_u64().unwrap() - end("expandable_segments:True");
+    assert_eq!(expandable["expected_bytes"], won);
+
+    let report = json_of(&["report", "testdata/rig/2.1.2/frag_maxsplit_atoom.pickle.gz", "--json"]);
+    let roundup = remedy(&report, "roundup");
+    assert_eq!((roundup["class"].as_str(), roundup["expected_bytes"].as_u64()), (Some("no"), None));
+    assert!(roundup["replayed"].as_str().unwrap().contains("does not pass this request"), "{roundup}");
+
+    // A setting that passes contradicts the remedy that says that none can.
+    let report = json_of(&["report", "testdata/rig/2.6.0/oom_train.pickle", "--json"]);
+    let advised = |scenario: &serde_json::Value| scenario["advised"] == true;
+    assert!(report["whatif"]["scenarios"].as_array().unwrap().iter().any(advised));
+    assert_eq!(remedy(&report, "no_allocator_option"), serde_json::Value::Null);
+}

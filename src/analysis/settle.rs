@@ -4,8 +4,9 @@ use super::whatif::{Scenario, WhatIf};
 use crate::oom::{Class, Diagnosis};
 
 /// Remedies that a replay can judge, by id, and the setting that each stands for.
-const JUDGED: [(&str, &str); 3] = [
+const JUDGED: [(&str, &str); 4] = [
     ("expandable_segments", "expandable_segments:True"),
+    ("drop_max_split", "expandable_segments:True"),
     ("roundup", "roundup_power2_divisions:4"),
     ("max_split_size", "max_split_size_mb:512"),
 ];
