@@ -57,6 +57,6 @@ pub enum BuildError {
     #[error("pairs are set in something that is not a dict")]
     NotADict,
     /// More values of one kind than the ids can count.
-    #[error("more than 4 294 967 295 {0}")]
+    #[error("more {0} than can be numbered")]
     TooMany(&'static str),
 }

@@ -1,5 +1,11 @@
 //! Handles to interned values. Each is an index into one table of the [`Snapshot`](super::Snapshot).
 
+/// Bits that are enough for the number of a row.
+pub(super) const ROW_BITS: u32 = 28;
+
+/// Numbers from here on are refused: rows of one table and distinct values of one kind are enough for a file of 16 GB.
+pub(super) const MAX_ROWS: u32 = (1 << ROW_BITS) - 1;
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

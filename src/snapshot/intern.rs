@@ -4,15 +4,14 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use hashbrown::HashTable;
 
-use super::ids::{FrameId, StackId, StrId};
+use super::ids::{FrameId, MAX_ROWS, StackId, StrId};
 use crate::pickle::BuildError;
 
 /// Randomly seeded, so that a file cannot be made to collide. Nothing depends on the order of a table.
 type Seed = foldhash::fast::RandomState;
 
 fn next_id(len: usize, what: &'static str) -> Result<u32, BuildError> {
-    // The largest id is kept free: it marks an absent stack.
-    u32::try_from(len).ok().filter(|&id| id < u32::MAX).ok_or(BuildError::TooMany(what))
+    u32::try_from(len).ok().filter(|&id| id < MAX_ROWS).ok_or(BuildError::TooMany(what))
 }
 
 /// Distinct strings in one buffer.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
-use super::builder::{DictSlot, ListSlot, Shape, SnapshotBuilder};
+use super::builder::{Shape, SnapshotBuilder};
+use super::slots::{DictSlot, ListSlot};
 use super::word::{Item, Wide, Word};
 use crate::pickle::BuildError;
 use crate::snapshot::format::{Evidence, Format, Writer, bracket};
@@ -26,7 +27,7 @@ const SETTINGS_VALUES: usize = 10_000;
 impl SnapshotBuilder {
     /// The items of list number `list`, in order, as far as they were kept as items.
     pub(super) fn items_of_list(&self, list: u32) -> &[Word] {
-        match self.lists[list as usize] {
+        match self.lists.get(list) {
             ListSlot::Items(kept) => &self.items_of[kept as usize],
             _ => &[],
         }
@@ -34,7 +35,7 @@ impl SnapshotBuilder {
 
     /// The rows of `shape` that list number `list` holds; items of another shape are skipped.
     fn list_rows(&mut self, list: u32, shape: Shape) -> Result<Vec<u32>, BuildError> {
-        if let ListSlot::Rows(found, at) = self.lists[list as usize]
+        if let ListSlot::Rows(found, at) = self.lists.get(list)
             && found == shape
         {
             return Ok(self.ranges[at as usize].clone().collect());
@@ -53,7 +54,7 @@ impl SnapshotBuilder {
 
     /// How many items list number `list` has.
     fn list_len(&self, list: u32) -> usize {
-        match self.lists[list as usize] {
+        match self.lists.get(list) {
             ListSlot::Fresh => 0,
             ListSlot::Stack(stack) | ListSlot::Sealed(stack) => self.stacks.get(stack).len(),
             ListSlot::Rows(_, at) => self.ranges[at as usize].len(),
@@ -64,7 +65,7 @@ impl SnapshotBuilder {
     /// The pairs of a dict that was kept as it came.
     fn pairs(&self, value: Word) -> &[Word] {
         match value.item() {
-            Item::Dict(dict) => match self.dicts[dict as usize] {
+            Item::Dict(dict) => match self.dicts.get(dict) {
                 DictSlot::Pairs(kept) => &self.pairs_of[kept as usize],
                 _ => &[],
             },
@@ -308,7 +309,7 @@ impl SnapshotBuilder {
 
     /// The rows of one device's trace. A list that shares entries with another gets rows of its own.
     fn trace(&mut self, list: u32, warnings: &mut Vec<Warning>) -> Result<Range<usize>, BuildError> {
-        if let ListSlot::Rows(Shape::Event, at) = self.lists[list as usize] {
+        if let ListSlot::Rows(Shape::Event, at) = self.lists.get(list) {
             let rows = &self.ranges[at as usize];
             return Ok(rows.start as usize..rows.end as usize);
         }

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::slots::{DictSlot, ListSlot, Slots};
 use super::word::{Item, Wide, Word};
 use crate::pickle::{BuildError, Builder, Kind};
 use crate::snapshot::events::{Action, Events};
-use crate::snapshot::ids::{FrameId, PoolId, StackId, StrId, StreamId};
+use crate::snapshot::ids::{FrameId, MAX_ROWS, PoolId, StackId, StrId, StreamId};
 use crate::snapshot::intern::{Frame, Stacks, Strings, Table};
 use crate::snapshot::keys;
 use crate::snapshot::segments::{Block, Segment};
@@ -24,32 +25,6 @@ pub(super) enum Shape {
     Segment,
     History,
     Annotation,
-}
-
-/// A dict as far as it is known.
-#[derive(Clone, Copy)]
-pub(super) enum DictSlot {
-    /// No item yet.
-    Fresh,
-    /// One row of the table of this shape.
-    Row(Shape, u32),
-    /// Kept as pairs: a row of `SnapshotBuilder::pairs_of`.
-    Pairs(u32),
-}
-
-/// A list as far as it is known.
-#[derive(Clone, Copy)]
-pub(super) enum ListSlot {
-    /// No item yet.
-    Fresh,
-    /// A stack, as far as it came in one batch.
-    Stack(StackId),
-    /// Was used as a stack: what comes later is ignored, so that a list cannot be copied again and again as it grows.
-    Sealed(StackId),
-    /// Consecutive rows of one table: a row of `SnapshotBuilder::ranges`.
-    Rows(Shape, u32),
-    /// Kept as items: a row of `SnapshotBuilder::items_of`.
-    Items(u32),
 }
 
 /// An entry of a block's `history` (torch 1.13 and 2.0): the most recent user of the block comes first.
@@ -105,8 +80,8 @@ pub(in crate::snapshot) struct SnapshotBuilder {
     pub(super) implausible_sizes: u64,
     /// Whether an empty container was filled with nothing, as only the C++ writer does.
     pub(super) empty_batches: bool,
-    pub(super) dicts: Vec<DictSlot>,
-    pub(super) lists: Vec<ListSlot>,
+    pub(super) dicts: Slots<DictSlot>,
+    pub(super) lists: Slots<ListSlot>,
     pub(super) pairs_of: Vec<Vec<Word>>,
     pub(super) items_of: Vec<Vec<Word>>,
     pub(super) ranges: Vec<Range<u32>>,
@@ -143,8 +118,8 @@ impl SnapshotBuilder {
             seen: 0,
             implausible_sizes: 0,
             empty_batches: false,
-            dicts: Vec::new(),
-            lists: Vec::new(),
+            dicts: Slots::new(),
+            lists: Slots::new(),
             pairs_of: Vec::new(),
             items_of: Vec::new(),
             ranges: Vec::new(),
@@ -182,7 +157,7 @@ impl SnapshotBuilder {
 
 /// `len` as a row number.
 pub(super) fn row_number(len: usize, what: &'static str) -> Result<u32, BuildError> {
-    u32::try_from(len).map_err(|_| BuildError::TooMany(what))
+    u32::try_from(len).ok().filter(|&row| row < MAX_ROWS).ok_or(BuildError::TooMany(what))
 }
 
 impl Builder for SnapshotBuilder {
@@ -252,7 +227,7 @@ impl Builder for SnapshotBuilder {
             self.empty_batches = true;
             return Ok(());
         };
-        let slot = self.lists[row as usize];
+        let slot = self.lists.get(row);
         let rows = match (slot, first.item()) {
             (ListSlot::Fresh, Item::Dict(_)) => self.extend_rows(None, items)?,
             (ListSlot::Rows(shape, at), _) => self.extend_rows(Some((shape, at)), items)?,
@@ -265,10 +240,11 @@ impl Builder for SnapshotBuilder {
                 new = Some(ListSlot::Stack(self.stacks.intern(&self.scratch)?));
             }
         }
-        self.lists[row as usize] = match new {
+        let slot = match new {
             Some(slot) => slot,
             None => self.keep_items(slot, items)?,
         };
+        self.lists.set(row, slot);
         Ok(())
     }
 
@@ -289,8 +265,7 @@ impl Builder for SnapshotBuilder {
             self.empty_batches = true;
             return Ok(());
         }
-        let at = at as usize;
-        self.dicts[at] = match self.dicts[at] {
+        let slot = match self.dicts.get(at) {
             DictSlot::Fresh => match Self::shape(pairs) {
                 Some(shape) => self.new_row(shape, pairs)?,
                 None => {
@@ -305,6 +280,7 @@ impl Builder for SnapshotBuilder {
                 slot
             }
         };
+        self.dicts.set(at, slot);
         Ok(())
     }
 

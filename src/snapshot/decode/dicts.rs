@@ -1,6 +1,7 @@
 //! Dicts become rows: their keys say of which table.
 
-use super::builder::{Annotation, DictSlot, History, RawSegment, Shape, SnapshotBuilder, row_number};
+use super::builder::{Annotation, History, RawSegment, Shape, SnapshotBuilder, row_number};
+use super::slots::DictSlot;
 use super::word::{Item, Word};
 use crate::pickle::BuildError;
 use crate::snapshot::events::Event;
@@ -117,7 +118,7 @@ impl SnapshotBuilder {
 
     /// The row that dict number `dict` is, sealing it if its keys are complete by now.
     pub(super) fn sealed(&mut self, dict: u32) -> Result<Option<(Shape, u32)>, BuildError> {
-        let slot = self.dicts[dict as usize];
+        let slot = self.dicts.get(dict);
         if let DictSlot::Row(shape, row) = slot {
             return Ok(Some((shape, row)));
         }
@@ -125,7 +126,7 @@ impl SnapshotBuilder {
         let Some(shape) = Self::shape(&self.pairs_of[kept as usize]) else { return Ok(None) };
         let pairs = std::mem::take(&mut self.pairs_of[kept as usize]);
         let slot = self.new_row(shape, &pairs)?;
-        self.dicts[dict as usize] = slot;
+        self.dicts.set(dict, slot);
         let DictSlot::Row(shape, row) = slot else { return Ok(None) };
         Ok(Some((shape, row)))
     }

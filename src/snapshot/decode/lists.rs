@@ -1,6 +1,7 @@
 //! Lists become stacks by content, or ranges of rows.
 
-use super::builder::{DictSlot, ListSlot, Shape, SnapshotBuilder, row_number};
+use super::builder::{Shape, SnapshotBuilder, row_number};
+use super::slots::{DictSlot, ListSlot};
 use super::word::{Item, Word};
 use crate::pickle::BuildError;
 use crate::snapshot::ids::{FrameId, StackId};
@@ -46,7 +47,7 @@ impl SnapshotBuilder {
     pub(super) fn collect_stack(&mut self, items: &[Word]) -> Result<bool, BuildError> {
         for item in items {
             let frame = match item.item() {
-                Item::Dict(dict) => match self.dicts[dict as usize] {
+                Item::Dict(dict) => match self.dicts.get(dict) {
                     DictSlot::Row(Shape::Frame, row) => row,
                     _ => match self.sealed(dict)? {
                         Some((Shape::Frame, row)) => row,
@@ -63,7 +64,7 @@ impl SnapshotBuilder {
 
     /// The stack that list number `list` is; the empty one when it is something else.
     pub(super) fn stack_of(&mut self, list: u32) -> Result<StackId, BuildError> {
-        let kept = match self.lists[list as usize] {
+        let kept = match self.lists.get(list) {
             ListSlot::Fresh | ListSlot::Rows(..) => return Ok(StackId::EMPTY),
             ListSlot::Stack(stack) | ListSlot::Sealed(stack) => return Ok(stack),
             ListSlot::Items(kept) => kept,
@@ -71,7 +72,7 @@ impl SnapshotBuilder {
         let items = std::mem::take(&mut self.items_of[kept as usize]);
         self.scratch.clear();
         let stack = if self.collect_stack(&items)? { self.stacks.intern(&self.scratch)? } else { StackId::EMPTY };
-        self.lists[list as usize] = ListSlot::Sealed(stack);
+        self.lists.set(list, ListSlot::Sealed(stack));
         Ok(stack)
     }
 
@@ -87,13 +88,13 @@ impl SnapshotBuilder {
             ListSlot::Rows(shape, at) => {
                 let rows = self.ranges[at as usize].clone();
                 let first = row_number(self.dicts.len(), "dicts")?;
-                self.dicts.extend(rows.clone().map(|row| DictSlot::Row(shape, row)));
+                rows.clone().for_each(|row| self.dicts.push(DictSlot::Row(shape, row)));
                 (first..first + rows.len() as u32).map(|dict| Word::new(Item::Dict(dict))).collect()
             }
             ListSlot::Stack(stack) => {
                 let first = row_number(self.dicts.len(), "dicts")?;
                 let frames = self.stacks.get(stack);
-                self.dicts.extend(frames.iter().map(|frame| DictSlot::Row(Shape::Frame, frame.0)));
+                frames.iter().for_each(|frame| self.dicts.push(DictSlot::Row(Shape::Frame, frame.0)));
                 (first..first + frames.len() as u32).map(|dict| Word::new(Item::Dict(dict))).collect()
             }
         };

@@ -7,6 +7,7 @@ mod builder;
 mod dicts;
 mod lists;
 mod rows;
+mod slots;
 mod word;
 
 pub use builder::Annotation;

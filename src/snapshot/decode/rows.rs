@@ -1,6 +1,7 @@
 //! The fields of each row, by key. Key order and unknown keys never matter.
 
-use super::builder::{Annotation, History, ListSlot, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
+use super::builder::{Annotation, History, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
+use super::slots::ListSlot;
 use super::word::{Item, Wide, Word};
 use crate::allocator::{AllocatorRules, PoolKind};
 use crate::pickle::BuildError;
@@ -260,7 +261,7 @@ impl SnapshotBuilder {
 
     fn newest_history(&mut self, value: Word) -> Result<Option<History>, BuildError> {
         let Item::List(list) = value.item() else { return Ok(None) };
-        let row = match self.lists[list as usize] {
+        let row = match self.lists.get(list) {
             ListSlot::Rows(Shape::History, at) => Some(self.ranges[at as usize].start),
             _ => match self.items_of_list(list).first().map(|item| item.item()) {
                 Some(Item::Dict(dict)) => {
