@@ -79,8 +79,8 @@ const TRIED: [(&str, bool); 10] = [
     ("roundup_power2_divisions:2", false),
     ("roundup_power2_divisions:4", true),
     ("roundup_power2_divisions:8", false),
-    ("garbage_collection_threshold:0.6", false),
-    ("garbage_collection_threshold:0.8", true),
+    ("garbage_collection_threshold:0.6", true),
+    ("garbage_collection_threshold:0.8", false),
 ];
 
 /// The settings tried by default: those that change anything against the record, or only the `few` of a report.
