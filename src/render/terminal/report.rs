@@ -153,16 +153,16 @@ fn memory(device: &DeviceReport, info: Option<&DeviceInfo>, width: Option<usize>
         ("pool-idle", totals.pool_idle, "free in private pools, of no use to others"),
         ("releasable", totals.releasable, "free, empty_cache() would return it"),
     ];
+    // The largest free block is told beside the first kind of free memory.
+    let mut hole = totals.largest_free.map(|largest| format!(" · largest hole {}", bytes(largest)));
     for (name, value, note) in parts {
-        let bytes = value.unwrap_or(0);
-        if bytes > 0 || value.is_none() {
-            row(name, value, bar_span(start, start + bytes, reserved, BAR), note.to_owned());
+        let size = value.unwrap_or(0);
+        if size > 0 || value.is_none() {
+            let hole = if name == "pending" { None } else { hole.take() };
+            let note = format!("{note}{}", hole.unwrap_or_default());
+            row(name, value, bar_span(start, start + size, reserved, BAR), note);
         }
-        start += bytes;
-    }
-    // A verdict names it where it matters.
-    if let Some(largest) = totals.largest_free.filter(|&largest| largest > 0 && device.diagnosis.is_none()) {
-        row("largest hole", Some(largest), String::new(), String::new());
+        start += size;
     }
     if let Some(series) = &device.series {
         let (line, note) = over_time(series, info);
@@ -172,10 +172,9 @@ fn memory(device: &DeviceReport, info: Option<&DeviceInfo>, width: Option<usize>
 }
 
 fn capacity_note(device: &DeviceReport) -> String {
-    match device.capacity {
-        Some(capacity) => format!("of {} that the process could have", bytes(capacity)),
-        None => String::new(),
-    }
+    let had = device.capacity.map(|capacity| format!("of {} that the process could have", bytes(capacity)));
+    let left = device.failure.as_ref().map(|failure| format!("{} left on the device", bytes(failure.device_free)));
+    [had, left].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// A sparkline of live memory, and its peaks in words.
