@@ -172,7 +172,7 @@ fn memory(device: &DeviceReport, info: Option<&DeviceInfo>, width: Option<usize>
 }
 
 fn capacity_note(device: &DeviceReport) -> String {
-    let had = device.capacity.map(|capacity| format!("of {} that the process could have", bytes(capacity)));
+    let had = device.capacity.map(|capacity| format!("of {} it could have", bytes(capacity)));
     let left = device.failure.as_ref().map(|failure| format!("{} left on the device", bytes(failure.device_free)));
     [had, left].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
