@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::failures::{Failure, failures};
 use super::totals::{Totals, totals};
 use crate::history::{Health, History, Peaks};
-use crate::snapshot::{Action, BlockState, Format, Settings, Snapshot};
+use crate::snapshot::{BlockState, Format, Settings, Snapshot};
 
 /// The contents of a snapshot.
 #[derive(Clone, Debug, Serialize)]
@@ -123,11 +123,4 @@ fn host(snapshot: &Snapshot) -> Option<HostInfo> {
         blocks: blocks.count(),
         events: host.events.len(),
     })
-}
-
-impl DeviceInfo {
-    /// How many trace entries record `action`.
-    pub fn count(&self, action: Action) -> u64 {
-        self.actions.get(action.name()).copied().unwrap_or(0)
-    }
 }

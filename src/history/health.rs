@@ -39,9 +39,6 @@ pub struct Health {
     pub needless_segments: u64,
     /// A setting that the file does not record, but that the trace shows.
     pub inferred_setting: Option<String>,
-    /// Bytes mapped before the first event.
-    #[serde(skip)]
-    pub mapped_before: u64,
     /// Segment events that contradict the final segments.
     #[serde(skip)]
     pub odd_ranges: u64,

@@ -110,7 +110,6 @@ impl<'a> Ranges<'a> {
         }
         ranges.changes.reverse();
         ranges.start = map;
-        health.mapped_before = ranges.reserved_at_start();
         ranges
     }
 

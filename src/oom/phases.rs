@@ -102,11 +102,6 @@ impl Chronology {
         before.any(|entry| !entry.phase.is_before_ready())
     }
 
-    /// Programs whose marks are in the log.
-    pub fn has_program(&self, name: &str) -> bool {
-        self.entries.iter().any(|entry| entry.program == name)
-    }
-
     /// One entry for each change of phase, for a short table.
     pub fn changes(&self, until: usize) -> Vec<&Entry> {
         let mut changes: Vec<&Entry> = Vec::new();

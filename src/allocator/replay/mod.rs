@@ -140,18 +140,6 @@ pub struct Outcome {
     pub unknown_frees: u64,
 }
 
-impl Outcome {
-    /// The first request that fails here but not in the record.
-    pub fn first_new_failure(&self, steps: &[Step]) -> Option<&Failure> {
-        let failed_before = |record| {
-            let at = steps.partition_point(|step| step.record < record);
-            let same = steps[at..].iter().take_while(|step| step.record == record);
-            same.into_iter().any(|step| matches!(step.kind, StepKind::Malloc { addr: None, .. }))
-        };
-        self.failures.iter().find(|failure| !failed_before(failure.record))
-    }
-}
-
 /// A recorded program on its way through the simulator.
 #[derive(Clone, Debug)]
 pub struct Replay {

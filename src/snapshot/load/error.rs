@@ -75,13 +75,6 @@ impl From<serde_json::Error> for LoadError {
     }
 }
 
-impl LoadError {
-    /// Whether `--salvage` may help.
-    pub fn is_salvageable(&self) -> bool {
-        matches!(self, Self::Pickle(PickleError::Truncated { .. }) | Self::Read(_))
-    }
-}
-
 fn pickle_text(error: &PickleError) -> String {
     match error {
         PickleError::Truncated { .. } => {
