@@ -9,6 +9,7 @@ pub mod growth;
 pub mod holes;
 pub mod info;
 pub mod layout;
+pub mod leaks;
 pub mod lifetimes;
 pub mod pin;
 pub mod pinning;
