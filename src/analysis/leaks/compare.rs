@@ -71,6 +71,7 @@ pub fn compare(device: i64, snapshots: &[(&History, &Sites)]) -> Compared {
     for (site, (bytes, blocks)) in levels {
         let series: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
         // Which blocks stay is not known between files; their number tells.
+        let counts: Vec<f64> = blocks.iter().map(|&blocks| blocks as f64).collect();
         let generations = blocks.windows(2).filter(|pair| pair[0] < pair[1]).count();
         let grown = |bytes_per_snapshot: f64, p_value| Grown {
             site,
@@ -79,7 +80,7 @@ pub fn compare(device: i64, snapshots: &[(&History, &Sites)]) -> Compared {
             levels: bytes,
             blocks,
         };
-        match judge(&series, series[last], generations) {
+        match judge(&series, &counts, series[last], generations) {
             Judgement::Leak(trend) => compared.leaks.push(grown(trend.slope, trend.p_value)),
             Judgement::Suspect(trend) => compared.suspects.push(grown(trend.slope, trend.p_value)),
             // Two files show a difference, but no trend.

@@ -2,8 +2,8 @@
 //!
 //! A leak rises: with 6 samples or more the one-sided p of Mann and Kendall is below 0.01 and the slope of Theil and
 //! Sen above 0, after a warm-up; with 3 to 5 samples a strict rise is a suspect. What returns to an earlier level,
-//! stops growing, or was allocated once is no leak. Where no block stays, only its replacements grow, and the proof
-//! must be stricter: sizes also vary by chance.
+//! stops growing, or was allocated once is no leak. Where blocks do not become more and more, only their sizes grow, and
+//! the proof must be stricter: sizes also vary by chance.
 
 use crate::analysis::trend;
 
@@ -80,9 +80,9 @@ impl Why {
     }
 }
 
-/// Judges a site that holds `levels` bytes in the samples and `now` bytes at the end; `generations` is the number of
-/// different steps from which blocks were left at the last sample.
-pub fn judge(levels: &[f64], now: f64, generations: usize) -> Judgement {
+/// Judges a site that holds `levels` bytes in `blocks` blocks in the samples, and `now` bytes at the end;
+/// `generations` is the number of different steps from which blocks were left at the last sample.
+pub fn judge(levels: &[f64], blocks: &[f64], now: f64, generations: usize) -> Judgement {
     // Most sites hold the same all the time, or come and go.
     if levels.iter().all(|&level| level == levels[0]) || (trend::rising(levels) > ALPHA && now <= levels[0]) {
         return Judgement::Nothing;
@@ -95,7 +95,8 @@ pub fn judge(levels: &[f64], now: f64, generations: usize) -> Judgement {
         return Judgement::Nothing;
     }
     let p_value = trend::rising(used);
-    let accumulates = generations >= MIN_GENERATIONS;
+    let more_blocks = || trend::rising(&blocks[warm_up..]) < ALPHA && stops(blocks, warm_up).is_none();
+    let accumulates = generations >= MIN_GENERATIONS && (n < MIN_SAMPLES || more_blocks());
     let since = levels.iter().rposition(|&level| level <= levels[warm_up]).unwrap_or(warm_up);
     let found = Trend { warm_up, samples: n, p_value, slope: recent_slope(used), since, accumulates };
     let highest = levels.iter().copied().fold(first, f64::max);
@@ -127,7 +128,8 @@ pub fn judge(levels: &[f64], now: f64, generations: usize) -> Judgement {
     if used[lowest_at] <= trend::median(&mut head.to_vec()) {
         return Judgement::Not(Why::Returns(warm_up + lowest_at));
     }
-    let strictly = p_value < STRICT_ALPHA && least(tail) > head.iter().copied().fold(f64::MIN, f64::max);
+    let highest_head = head.iter().copied().fold(f64::MIN, f64::max);
+    let strictly = p_value < STRICT_ALPHA && trend::rising(recent(used)) < ALPHA && least(tail) > highest_head;
     match accumulates || strictly {
         true => Judgement::Leak(found),
         false => varies(p_value),
@@ -142,8 +144,12 @@ fn varies(p_value: f64) -> Judgement {
 /// The slope over the later half of `samples`, at least [`MIN_SAMPLES`] of them: the rate of today, which tells when
 /// the device will be full.
 pub fn recent_slope(samples: &[f64]) -> f64 {
-    let recent = samples.len().div_ceil(2).max(MIN_SAMPLES).min(samples.len());
-    trend::slope(&samples[samples.len() - recent..])
+    trend::slope(recent(samples))
+}
+
+fn recent(samples: &[f64]) -> &[f64] {
+    let count = samples.len().div_ceil(2).max(MIN_SAMPLES).min(samples.len());
+    &samples[samples.len() - count..]
 }
 
 /// Whether the last third of the samples no longer grows, and since when.
@@ -159,7 +165,9 @@ fn stops(levels: &[f64], warm_up: usize) -> Option<Why> {
     match rises[..] {
         [] => None,
         [once] => Some(Why::Once(once)),
-        [.., last] if levels[last..].iter().all(|&level| level == levels[last]) => Some(Why::Level(last)),
+        [.., last] if last + 1 < levels.len() && levels[last..].iter().all(|&level| level == levels[last]) => {
+            Some(Why::Level(last))
+        }
         _ => Some(Why::NoTrend(trend::rising(used))),
     }
 }
@@ -173,7 +181,7 @@ mod tests {
     use super::*;
 
     fn verdict(levels: &[f64]) -> Judgement {
-        judge(levels, *levels.last().unwrap(), levels.len())
+        judge(levels, &series(levels.len(), |at| at as f64), *levels.last().unwrap(), levels.len())
     }
 
     fn series(n: usize, level: impl Fn(usize) -> f64) -> Vec<f64> {
@@ -204,19 +212,20 @@ mod tests {
         let saw = series(24, |at| (at % 8) as f64);
         assert!(!matches!(verdict(&saw), Judgement::Leak(_)));
         let rising = series(20, |at| at as f64);
-        assert_eq!(judge(&rising, 0.0, 20), Judgement::Not(Why::GivenBack));
+        assert_eq!(judge(&rising, &rising, 0.0, 20), Judgement::Not(Why::GivenBack));
         let mut dips = series(30, |at| at as f64);
-        dips[27] = 0.0;
-        assert_eq!(verdict(&dips), Judgement::Not(Why::Returns(27)));
+        dips[23] = 0.0;
+        assert_eq!(verdict(&dips), Judgement::Not(Why::Returns(23)));
     }
 
     /// Without blocks that stay, a rise that chance gives in one of 200 series is not enough.
     #[test]
     fn varying_sizes_need_a_stricter_proof() {
-        let mut wobbly = series(12, |at| at as f64);
-        wobbly.swap(1, 9);
-        assert!(matches!(judge(&wobbly, 11.0, 12), Judgement::Leak(_)));
-        assert!(matches!(judge(&wobbly, 11.0, 1), Judgement::Not(Why::NoTrend(_))));
-        assert!(matches!(judge(&series(12, |at| at as f64), 11.0, 1), Judgement::Leak(trend) if !trend.accumulates));
+        let wobbly = [2.0, 1.0, 0.0, 5.0, 4.0, 3.0, 8.0, 7.0, 6.0, 11.0, 10.0, 9.0];
+        let line = series(12, |at| at as f64);
+        assert!(matches!(judge(&wobbly, &line, 11.0, 12), Judgement::Leak(_)));
+        assert!(matches!(judge(&wobbly, &line, 11.0, 1), Judgement::Not(Why::NoTrend(_))));
+        assert!(matches!(judge(&wobbly, &[4.0; 12], 11.0, 12), Judgement::Not(Why::NoTrend(_))), "a bounded queue");
+        assert!(matches!(judge(&line, &[1.0; 12], 11.0, 1), Judgement::Leak(trend) if !trend.accumulates));
     }
 }

@@ -239,8 +239,10 @@ fn from_samples(history: &History, sites: &Sites, steps: &Steps, samples: &Sampl
     let mut not_leaks = stock::workspaces(history, sites, samples.until);
     let is_program = steps.source.is_program();
     let rows: Vec<(Site, usize)> = samples.rows().collect();
-    let judged: Vec<Judgement> =
-        rows.par_iter().map(|&(_, row)| judge(&samples.bytes(row), samples.now(row), samples.survivors(row))).collect();
+    let judged: Vec<Judgement> = rows
+        .par_iter()
+        .map(|&(_, row)| judge(&samples.bytes(row), &samples.blocks(row), samples.now(row), samples.survivors(row)))
+        .collect();
     for ((site, row), judgement) in rows.into_iter().zip(judged) {
         match judgement {
             Judgement::Leak(trend) | Judgement::Suspect(trend) => growing.push((site, row, trend)),

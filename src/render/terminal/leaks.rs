@@ -43,7 +43,10 @@ pub fn leaks(name: &str, result: &Leaks, options: LeakOptions, width: Option<usi
         return out;
     }
     if result.leaks.is_empty() {
-        out += "\nNo line leaks.\n";
+        out += match result.steps.as_ref().is_some_and(|steps| steps.source.is_program()) {
+            true => "\nNo line leaks.\n",
+            false => "\nNo line grows. Windows are coarse: record more steps, or mark them, to be sure.\n",
+        };
     } else {
         out += &format!("\nLEAKS   {} a step in all{}\n", bytes(result.bytes_per_step), full(result.full_in_steps));
         for cause in result.causes.iter().take(options.limit) {
