@@ -217,6 +217,13 @@ impl<'a> Sites<'a> {
         frames.map(words).collect()
     }
 
+    /// Those of [`Sites::frames`] that are the user's or an installed package's, innermost first.
+    pub fn own_frames(&self, stack: StackId) -> Vec<String> {
+        let is_own = |frame: &FrameId| matches!(self.owners[frame.index()], Owner::User | Owner::Package);
+        let frames = self.snapshot.stacks.get(stack).iter().zip(self.frames(stack));
+        frames.filter(|(frame, _)| is_own(frame)).map(|(_, words)| words).collect()
+    }
+
     /// `file:line`, or the function's name where the file is not known.
     fn line_of(&self, frame: FrameId) -> String {
         let Frame { name, filename, line } = self.snapshot.frame(frame);
@@ -255,6 +262,11 @@ fn representatives(snapshot: &Snapshot, by: By) -> Vec<FrameId> {
             *first.entry(key).or_insert(FrameId(id))
         })
         .collect()
+}
+
+/// Whether `frame` is torch's or the standard library's, in Python.
+pub(super) fn is_library(snapshot: &Snapshot, frame: &Frame) -> bool {
+    owner(snapshot, frame) == Owner::Library
 }
 
 fn owner(snapshot: &Snapshot, frame: &Frame) -> Owner {
@@ -341,7 +353,7 @@ const RUNTIME_NAMES: [&str; 8] = [
 ];
 
 /// Python source, a notebook cell, or text that was executed.
-fn is_python(filename: &str) -> bool {
+pub(super) fn is_python(filename: &str) -> bool {
     let file = filename.split(['/', '\\']).next_back().unwrap_or(filename);
     file.ends_with(".py")
         || file.ends_with(".pyx")
