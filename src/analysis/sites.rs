@@ -115,16 +115,7 @@ impl<'a> Sites<'a> {
         }
         let hidden = rules.hide.as_ref().map_or_else(Vec::new, |hide| matching(snapshot, hide));
         let shared_directory = shared_directory(snapshot, &owners);
-        Self {
-            snapshot,
-            owners,
-            by,
-            representatives,
-            hidden,
-            innermost: rules.innermost,
-            shared_directory,
-            has_python,
-        }
+        Self { snapshot, owners, by, representatives, hidden, innermost: rules.innermost, shared_directory, has_python }
     }
 
     fn is_hidden(&self, frame: FrameId) -> bool {
@@ -280,7 +271,9 @@ impl<'a> Sites<'a> {
         let after = ["site-packages/", "dist-packages/"].iter().find_map(|part| filename.split_once(part));
         let path = match after {
             Some((_, path)) => path,
-            None if self.owners[frame.index()] == Owner::User => filename.get(self.shared_directory..).unwrap_or(filename),
+            None if self.owners[frame.index()] == Owner::User => {
+                filename.get(self.shared_directory..).unwrap_or(filename)
+            }
             None => filename,
         };
         let Some(stem) = path.strip_suffix(".py") else { return path.to_owned() };

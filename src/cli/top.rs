@@ -167,8 +167,7 @@ pub fn run(args: &Args) -> Result<Status> {
             }
         }
     } else {
-        let rankings =
-            histories.par_iter().map(|history| view.ranking(history)).collect::<Result<Vec<Ranking>>>()?;
+        let rankings = histories.par_iter().map(|history| view.ranking(history)).collect::<Result<Vec<Ranking>>>()?;
         match args.input.json {
             true => output::json("top", &loaded, &Document::new(&rankings))?,
             false => {
@@ -226,8 +225,7 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn new(args: &'a Args, loaded: &'a Loaded, rules: Rules) -> Self {
         let snapshot = &loaded.snapshot;
-        let frames =
-            FrameRules { user: args.user.clone(), hide: args.hide.clone(), innermost: args.innermost };
+        let frames = FrameRules { user: args.user.clone(), hide: args.hide.clone(), innermost: args.innermost };
         Self {
             args,
             sites: Sites::with(snapshot, args.by.frames().unwrap_or_default(), &frames),

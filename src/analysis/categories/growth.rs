@@ -30,6 +30,7 @@ pub(super) fn grown_stacks(history: &History, origins: &[Origin]) -> Vec<bool> {
             replaced[stack.index()] += u32::from(last.is_some_and(is_larger));
         }
     }
-    let grows = |(&freed, &replaced): (&u32, &u32)| replaced >= FEWEST && 5 * u64::from(replaced) >= 4 * u64::from(freed);
+    let grows =
+        |(&freed, &replaced): (&u32, &u32)| replaced >= FEWEST && 5 * u64::from(replaced) >= 4 * u64::from(freed);
     freed.iter().zip(&replaced).map(grows).collect()
 }

@@ -81,7 +81,7 @@ impl Category {
             Self::OtherTemporaries => "other temporaries",
             Self::KvCache => "KV cache",
             Self::Communication => "communication buffers",
-            Self::Workspaces => "cuBLAS/cuDNN workspaces",
+            Self::Workspaces => "cuBLAS and cuDNN workspaces",
             Self::GraphPools => "CUDA-graph pools",
             Self::DataCopies => "dataloader copies",
             Self::Unknown => "unknown",

@@ -110,7 +110,9 @@ fn mark(snapshot: &Snapshot, frame: &Frame) -> Mark {
         _ if KV_FILES.contains(&file) || is_kv_name(name) => Some(Place::KvCache),
         _ if is_in("/torch/utils/data/") || DATA_FUNCTIONS.contains(&name) && !is_user => Some(Place::DataCopy),
         _ if is_in("/torch/nn/modules/module.py") && constructs => Some(Place::Construction),
-        _ if is_in("/torch/nn/modules/") && matches!(name, "__init__" | "reset_parameters") => Some(Place::Construction),
+        _ if is_in("/torch/nn/modules/") && matches!(name, "__init__" | "reset_parameters") => {
+            Some(Place::Construction)
+        }
         _ if is_in("/torch/nn/init.py") || is_in("/torch/nn/parameter.py") => Some(Place::Construction),
         _ if LOADERS.iter().any(|part| is_in(part)) => Some(Place::Construction),
         _ if name == "from_pretrained" || name == "_load_state_dict_into_model" => Some(Place::Construction),
@@ -119,7 +121,9 @@ fn mark(snapshot: &Snapshot, frame: &Frame) -> Mark {
         _ => None,
     };
     let in_backward = match () {
-        _ if is_in("/torch/autograd/__init__.py") => name == "backward" || name == "grad" || name.starts_with("_make_grads"),
+        _ if is_in("/torch/autograd/__init__.py") => {
+            name == "backward" || name == "grad" || name.starts_with("_make_grads")
+        }
         _ if is_in("/torch/autograd/graph.py") => name == "_engine_run_backward",
         _ if is_in("/torch/autograd/function.py") => name == "apply",
         _ if is_in("/torch/utils/checkpoint.py") => {
@@ -162,8 +166,12 @@ const CONSTRUCTION: [&str; 12] = [
 ];
 
 /// Files that read parameters from disk.
-const LOADERS: [&str; 4] =
-    ["/torch/serialization.py", "/safetensors/", "/vllm/model_executor/model_loader/", "/transformers/modeling_utils.py"];
+const LOADERS: [&str; 4] = [
+    "/torch/serialization.py",
+    "/safetensors/",
+    "/vllm/model_executor/model_loader/",
+    "/transformers/modeling_utils.py",
+];
 
 /// Optimisers outside torch.
 const OPTIMIZERS: [&str; 6] = [

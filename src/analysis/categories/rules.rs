@@ -89,7 +89,8 @@ impl Rules {
         let mut rules = Self::default();
         for (FileRule { pattern, label }, number) in file.rule.into_iter().zip(1..) {
             let why = format!("rule {number} of the rules file: a frame matches `{pattern}`");
-            let pattern = Regex::new(&pattern).map_err(|error| RulesError::Pattern { number, error: Box::new(error) })?;
+            let pattern =
+                Regex::new(&pattern).map_err(|error| RulesError::Pattern { number, error: Box::new(error) })?;
             let known = rules.labels.iter().position(|known| *known == label);
             let at = known.unwrap_or_else(|| {
                 rules.labels.push(label);

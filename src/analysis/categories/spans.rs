@@ -46,11 +46,15 @@ struct Next {
     not_optimizer: Option<u32>,
     /// Allocation outside the construction of modules.
     not_construction: Option<u32>,
+    /// Failure. What is freed behind it was freed by the exception, not by the program's plan.
+    oom: Option<u32>,
 }
 
 /// cuBLAS's workspace as torch asks for it by default, up to compute capability 8.9: `:4096:2:16:8`, in KiB
 /// (`parseChosenWorkspaceSize`, `CublasHandlePool.cpp`).
 const CUBLAS: u64 = (4096 * 2 + 16 * 8) * 1024;
+
+const NO_FRAMES: Origin = Origin { place: Place::NoFrames, in_backward: false, is_main: false };
 
 impl Spans<'_, '_> {
     /// By life.
@@ -58,7 +62,9 @@ impl Spans<'_, '_> {
         let lives = &self.history.lives;
         let mut found = vec![Found(Category::Unknown, "allocated before the recording"); lives.len()];
         let mut next = Next::default();
+        let mut ooms = self.history.ooms.iter().rev().map(|oom| oom.event).peekable();
         for event in (0..self.history.events()).rev() {
+            next.oom = ooms.next_if_eq(&event).or(next.oom);
             let Some(life) = lives.of_event(event).filter(|&life| lives.alloc_event(life) == Some(event)) else {
                 continue;
             };
@@ -66,16 +72,20 @@ impl Spans<'_, '_> {
             found[life as usize] = self.category(life, origin, &next);
             next.pass(event, origin);
         }
-        for life in lives.ids().filter(|&life| lives.alloc_event(life).is_none() && lives.stack(life).has_frames()) {
-            found[life as usize] = self.category(life, self.origin(lives.stack(life)), &next);
+        for life in lives.ids().filter(|&life| lives.alloc_event(life).is_none()) {
+            let is_known = lives.stack(life).has_frames() || lives.requested(life) == CUBLAS;
+            if is_known || !self.history.health.recorded {
+                // Without frames it may be from any thread, and from before the stacks were recorded.
+                let origin = if is_known { self.origin(lives.stack(life)) } else { NO_FRAMES };
+                found[life as usize] = self.category(life, origin, &next);
+            }
         }
         self.check_gradients(&mut found);
         found
     }
 
     fn origin(&self, stack: StackId) -> Origin {
-        let none = Origin { place: Place::NoFrames, in_backward: false, is_main: false };
-        self.origins.get(stack.index()).copied().unwrap_or(none)
+        self.origins.get(stack.index()).copied().unwrap_or(NO_FRAMES)
     }
 
     fn category(&self, life: LifeId, origin: Origin, next: &Next) -> Found {
@@ -100,11 +110,14 @@ impl Spans<'_, '_> {
             Place::Optimizer if outlives(next.not_optimizer) => {
                 Found(Category::OptimizerState, "allocated in an optimizer and kept after its step")
             }
-            Place::Optimizer if is_kept => {
-                Found(Category::OptimizerState, "allocated in an optimizer and still there when the trace ends in its step")
+            Place::Optimizer if is_kept => Found(
+                Category::OptimizerState,
+                "allocated in an optimizer and still there when the trace ends in its step",
+            ),
+            Place::Optimizer => {
+                Found(Category::OtherTemporaries, "allocated in an optimizer and freed within its step")
             }
-            Place::Optimizer => Found(Category::OtherTemporaries, "allocated in an optimizer and freed within its step"),
-            Place::Construction if is_kept || outlives(next.not_construction) => {
+            Place::Construction if is_kept || outlives(next.not_construction) || outlives(next.oom) => {
                 Found(Category::Parameters, "allocated where a module is built, moved or loaded, and kept")
             }
             Place::Construction => {
@@ -130,7 +143,11 @@ impl Spans<'_, '_> {
     fn of_forward(&self, life: LifeId, next: &Next) -> Found {
         let freed_at = self.history.lives.freed_at(life);
         let outlives = |event: Option<u32>| event.is_some_and(|event| freed_at > event);
+        let fails_first = next.oom.is_some_and(|oom| next.backward.is_none_or(|backward| oom < backward));
         match () {
+            _ if fails_first && outlives(next.oom) => {
+                Found(Category::Activations, "allocated in a forward pass and held when it ran out of memory")
+            }
             _ if self.is_freed_in_backward(life) => {
                 Found(Category::Activations, "allocated in a forward pass and freed by the backward pass")
             }
@@ -149,7 +166,9 @@ impl Spans<'_, '_> {
 
     fn of_backward(&self, life: LifeId, next: &Next) -> Found {
         let freed_at = self.history.lives.freed_at(life);
+        let fails_first = next.oom.is_some_and(|oom| next.main.is_none_or(|main| oom < main));
         match next.main {
+            _ if fails_first && next.oom.is_some_and(|oom| freed_at > oom) => UNFINISHED,
             Some(event) if freed_at > event => GRADIENT,
             _ if self.is_freed_by_the_program(life) => GRADIENT,
             None if freed_at == NEVER => UNFINISHED,
@@ -180,19 +199,17 @@ impl Spans<'_, '_> {
     fn check_gradients(&self, found: &mut [Found]) {
         let lives = &self.history.lives;
         let parameters = lives.ids().filter(|&life| found[life as usize].0 == Category::Parameters);
-        let sizes: HashSet<u64> = parameters
-            .map(|life| lives.requested(life))
-            .flat_map(|bytes| [bytes, bytes * 2, bytes / 2])
-            .collect();
+        let sizes: HashSet<u64> =
+            parameters.map(|life| lives.requested(life)).flat_map(|bytes| [bytes, bytes * 2, bytes / 2]).collect();
         for (found, life) in found.iter_mut().zip(lives.ids()) {
             let fits = sizes.contains(&lives.requested(life));
             *found = match *found {
                 UNFINISHED if fits => {
-                    Found(Category::Gradients, "the size of a parameter; the trace ends in the backward pass that made it")
+                    Found(Category::Gradients, "the size of a parameter; the backward pass that made it did not end")
                 }
                 UNFINISHED => Found(
                     Category::AutogradTemporaries,
-                    "the trace ends in the backward pass that made it; no parameter has its size",
+                    "of no parameter's size; the backward pass that made it did not end",
                 ),
                 GRADIENT if !fits && !sizes.is_empty() => {
                     Found(Category::Unknown, "kept after the backward pass that made it, but no parameter has its size")
@@ -205,7 +222,7 @@ impl Spans<'_, '_> {
 
 const GRADIENT: Found = Found(Category::Gradients, "allocated in a backward pass and kept after it");
 /// Decided by its size.
-const UNFINISHED: Found = Found(Category::Gradients, "the trace ends in the backward pass that made it");
+const UNFINISHED: Found = Found(Category::Gradients, "the backward pass that made it did not end");
 
 impl Next {
     /// Takes the allocation of `event` into account, which is before all those seen.

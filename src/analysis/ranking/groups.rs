@@ -63,9 +63,7 @@ impl Groups<'_> {
     pub(super) fn keys(&self, slot: usize, attribution: Attribution) -> Vec<Key> {
         match (self, attribution) {
             (Self::Sites(sites), Attribution::Own) => vec![Key::Site(sites.of_slot(slot))],
-            (Self::Sites(sites), Attribution::Inclusive) => {
-                sites.on_slot(slot).into_iter().map(Key::Site).collect()
-            }
+            (Self::Sites(sites), Attribution::Inclusive) => sites.on_slot(slot).into_iter().map(Key::Site).collect(),
             (Self::Lives(_), _) => vec![Key::Group(slot as u32)],
         }
     }

@@ -150,10 +150,7 @@ mod tests {
         assert_eq!(spec("3..7").unwrap().last, Some(Bound::Event(7)));
         assert_eq!(spec("3..=7").unwrap(), spec("3..7").unwrap());
         assert_eq!(spec("@5..").unwrap(), WindowSpec { first: Some(Bound::Time(5)), last: None });
-        assert_eq!(
-            spec("step:3").unwrap(),
-            WindowSpec { first: Some(Bound::Step(3)), last: Some(Bound::Step(3)) }
-        );
+        assert_eq!(spec("step:3").unwrap(), WindowSpec { first: Some(Bound::Step(3)), last: Some(Bound::Step(3)) });
         assert_eq!(spec("..").unwrap(), WindowSpec::default());
         for wrong in ["", "a..b", "3-7", "step:x..", "-1..3"] {
             assert_eq!(spec(wrong), Err(WindowError::Syntax(wrong.into())), "{wrong}");

@@ -84,7 +84,9 @@ pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -
     let mut table = Table::new(columns).indent(2);
     let shown = &ranking.rows[..limit.min(ranking.rows.len())];
     let rest = Rest::new(ranking, limit);
-    let shared = shared_directory(shown.iter().map(|row| row.site.as_str()));
+    // Only sites are paths: the names of regions and pools may have slashes too.
+    let is_path = matches!(ranking.by, "line" | "function" | "file");
+    let shared = if is_path { shared_directory(shown.iter().map(|row| row.site.as_str())) } else { 0 };
     let all = shown.iter().map(|row| row.share).chain(rest.as_ref().map(|rest| rest.share));
     // Inclusive rows overlap: nothing sums to 100.
     let shares = match ranking.attribution {
@@ -97,7 +99,8 @@ pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -
         let cells = std::iter::once(label(row, shared)).chain(cells);
         table.row(cells.chain([amount(row.bytes, row.requested)]));
         for why in &row.why {
-            let cells = [format!("    {}", why.reason), short(why.value, ranking.unit), String::new(), count(why.blocks)];
+            let cells =
+                [format!("    {}", why.reason), short(why.value, ranking.unit), String::new(), count(why.blocks)];
             table.row(cells);
         }
     }
