@@ -15,6 +15,7 @@ use crate::analysis::ranking::{
     self, Attribution, Document, Groups, LifeGroups, Measure, Metric, Question, Ranking, TreeDocument, WindowSpec, rank,
 };
 use crate::analysis::sites::{By, FrameRules, Sites, stacks_under};
+use crate::analysis::steps::Steps;
 use crate::history::History;
 use crate::render::terminal;
 
@@ -238,7 +239,9 @@ impl<'a> View<'a> {
         let args = self.args;
         let measure = match args.metric.over_window() {
             None => Measure::Live(history.moment(args.at.moment())?),
-            Some(metric) => Measure::Over(metric, args.window.unwrap_or_default().resolve(history)?),
+            Some(metric) => {
+                Measure::Over(metric, args.window.unwrap_or_default().resolve(history, self.steps(history).as_ref())?)
+            }
         };
         Ok(Question {
             measure,
@@ -248,7 +251,21 @@ impl<'a> View<'a> {
         })
     }
 
+    /// The steps of `history`, when the window names some.
+    fn steps(&self, history: &History) -> Option<Steps> {
+        self.args.window.filter(|window| window.names_steps()).and_then(|_| Steps::find(history))
+    }
+
     fn ranking(&self, history: &History) -> Result<Ranking> {
+        let mut ranking = self.groups(history)?;
+        if let Some(steps) = self.steps(history) {
+            let said = format!("{} steps, {}", steps.count(), steps.source);
+            ranking.note = Some(ranking.note.map_or(said.clone(), |note| format!("{note}; {said}")));
+        }
+        Ok(ranking)
+    }
+
+    fn groups(&self, history: &History) -> Result<Ranking> {
         let question = self.question(history)?;
         if let Some(classifier) = &self.classifier {
             return Ok(categories::ranking(history, &classifier.classify(history), &question, self.args.why));

@@ -161,7 +161,7 @@ pub fn live(history: &History, moment: Moment, sites: &Sites, attribution: Attri
 /// let path = "testdata/rig/2.6.0/streams.pickle";
 /// let snapshot = load(&Source::Path(path.into()), &LoadOptions::default())?;
 /// let history = History::new(&snapshot, &snapshot.devices[0], &snapshot.settings.rules);
-/// let window = "..999".parse::<WindowSpec>()?.resolve(&history)?;
+/// let window = "..999".parse::<WindowSpec>()?.resolve(&history, None)?;
 /// let question = Question {
 ///     measure: Measure::Over(Metric::Allocated, window),
 ///     attribution: Attribution::Own,

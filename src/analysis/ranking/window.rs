@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::super::steps::Steps;
 use crate::history::{At, History, MomentError};
 
 /// Events of one device, both ends included.
@@ -51,6 +52,14 @@ pub enum WindowError {
         /// Last event.
         last: i64,
     },
+    /// No step has the number.
+    #[error("there is no step {wanted}: {known}")]
+    NoStep {
+        /// Which was asked for.
+        wanted: u64,
+        /// Which there are.
+        known: String,
+    },
     /// A bound that does not exist.
     #[error(transparent)]
     Bound(#[from] MomentError),
@@ -83,8 +92,13 @@ impl FromStr for WindowSpec {
 }
 
 impl WindowSpec {
-    /// The events that it names on `history`'s device.
-    pub fn resolve(self, history: &History) -> Result<Window, WindowError> {
+    /// Whether a bound is a step.
+    pub fn names_steps(self) -> bool {
+        [self.first, self.last].iter().any(|bound| matches!(bound, Some(Bound::Step(_))))
+    }
+
+    /// The events that it names on `history`'s device, whose steps are `steps`.
+    pub fn resolve(self, history: &History, steps: Option<&Steps>) -> Result<Window, WindowError> {
         let device = history.device.ordinal;
         if !history.health.recorded {
             return Err(WindowError::NoHistory(device));
@@ -93,14 +107,14 @@ impl WindowSpec {
             None => 0,
             Some(Bound::Event(event)) => u64::from(history.moment(At::Event(event)).map(|_| event)?),
             Some(Bound::Time(time)) => first_from(history, time)?,
-            Some(Bound::Step(step)) => first_from(history, step_start(history, step)?)?,
+            Some(Bound::Step(step)) => states_of(steps, step)?.start.into(),
         };
         let end = i64::from(history.events()) - 1;
         let last = match self.last {
             None => end,
             Some(Bound::Event(event)) => i64::from(event).min(end),
-            Some(Bound::Time(time)) => event_of(history, At::Time(time))?,
-            Some(Bound::Step(step)) => event_of(history, At::Step(step))?,
+            Some(Bound::Time(time)) => event_of(history, time)?,
+            Some(Bound::Step(step)) => i64::from(states_of(steps, step)?.end) - 1,
         };
         match (u32::try_from(first), u32::try_from(last)) {
             (Ok(first), Ok(last)) if first <= last => Ok(Window { first, last }),
@@ -109,29 +123,33 @@ impl WindowSpec {
     }
 }
 
-fn event_of(history: &History, at: At) -> Result<i64, MomentError> {
-    Ok(history.moment(at)?.event.map_or(-1, i64::from))
+/// The last event up to `time`; −1 when there is none.
+fn event_of(history: &History, time: u64) -> Result<i64, MomentError> {
+    Ok(history.moment(At::Time(time))?.event.map_or(-1, i64::from))
 }
 
 /// The first event not before `time`.
 fn first_from(history: &History, time: u64) -> Result<u64, MomentError> {
-    // The moment before says how far the trace had come.
-    let before = time.checked_sub(1).map_or(Ok(-1), |before| event_of(history, At::Time(before)))?;
+    let before = time.checked_sub(1).map_or(Ok(-1), |before| event_of(history, before))?;
     Ok((before + 1) as u64)
 }
 
-/// When `ProfilerStep#step` begins.
-fn step_start(history: &History, step: u64) -> Result<u64, MomentError> {
-    let name = format!("ProfilerStep#{step}");
-    let mut marks = history.snapshot.annotations.iter();
-    let start = marks.find(|mark| mark.starts && history.snapshot.text(mark.name) == name);
-    start.map(|mark| mark.time_us).ok_or(MomentError::NoStep(step))
+/// States between which step `wanted` lies.
+fn states_of(steps: Option<&Steps>, wanted: u64) -> Result<std::ops::Range<u32>, WindowError> {
+    let steps = steps.filter(|steps| steps.source.is_program());
+    let numbers = steps.and_then(|steps| Some((steps.numbers.first()?, steps.numbers.last()?)));
+    let known = || match (steps, numbers) {
+        (Some(steps), Some((first, last))) => format!("steps {first} to {last} are {}", steps.source),
+        _ => "nothing marks steps in this trace".to_owned(),
+    };
+    let found = steps.and_then(|steps| steps.numbered(wanted));
+    found.ok_or_else(|| WindowError::NoStep { wanted, known: known() })
 }
 
 impl Window {
     /// The whole trace of `history`.
     pub fn whole(history: &History) -> Result<Self, WindowError> {
-        WindowSpec::default().resolve(history)
+        WindowSpec::default().resolve(history, None)
     }
 
     /// Whether `event` is in it.

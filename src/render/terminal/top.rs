@@ -8,6 +8,9 @@ use crate::render::table::{Align, Table};
 use crate::text::printable;
 use crate::units::{bytes, count, duration};
 
+/// Columns of a table of long texts that goes to a file.
+const WIDEST: usize = 120;
+
 /// What the table of `ranking` shows, in one line; and what is to be known about it.
 pub fn heading(ranking: &Ranking) -> String {
     let inclusive = if ranking.attribution == Attribution::Inclusive { ", inclusive" } else { "" };
@@ -109,7 +112,8 @@ pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -
         let cells = [name, short(rest.value, ranking.unit), share.clone(), count(rest.blocks)];
         table.row(cells.into_iter().chain([amount(rest.bytes, rest.requested)]));
     }
-    let mut text = table.render(width);
+    let is_long = ranking.by == "stack" || shown.iter().any(|row| !row.why.is_empty());
+    let mut text = table.render(if is_long { width.or(Some(WIDEST)) } else { width });
     for row in shown.iter().filter(|row| !row.stacks.is_empty()) {
         text += &format!("\n{}\n{}", printable(&label(row, shared)), stacks(&row.stacks, ranking.unit));
     }
@@ -117,6 +121,11 @@ pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -
 }
 
 fn label(row: &Row, shared: usize) -> String {
+    if row.stack.is_some() {
+        // The directories of every frame would fill the screen.
+        let names = row.site.split(" < ").map(|line| line.rsplit(['/', '\\']).next().unwrap_or(line));
+        return names.collect::<Vec<_>>().join(" < ");
+    }
     let site = without(&row.site, shared);
     match &row.function {
         Some(function) => format!("{site}  {function}"),
