@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use rayon::prelude::*;
 use regex::Regex;
@@ -150,7 +150,7 @@ impl Group {
 
 pub fn run(args: &Args) -> Result<Status> {
     check(args)?;
-    let rules = args.rules.as_deref().map_or_else(|| Ok(Rules::default()), read_rules)?;
+    let rules = args.rules.as_deref().map_or_else(|| Ok(Rules::default()), input::rules)?;
     let loaded = input::open(&args.input)?;
     loaded.warn();
     let histories = loaded.histories(args.input.device)?;
@@ -207,12 +207,6 @@ fn check(args: &Args) -> Result<()> {
         "--stack shows the stacks of lines, functions, files or modules: with other rows, narrow them with --under"
     );
     Ok(())
-}
-
-/// Reads the rules in the file at `path`.
-pub(super) fn read_rules(path: &std::path::Path) -> Result<Rules> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    Rules::parse(&text).with_context(|| path.display().to_string())
 }
 
 /// What is asked of every device.

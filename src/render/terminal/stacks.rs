@@ -22,10 +22,8 @@ pub(super) fn stacks(rows: &[StackRow], unit: Unit) -> String {
         for run in frames.chunk_by(|a, b| a.library && b.library) {
             text += &match run {
                 [frame] if !frame.library => format!("    {}\n", words(frame)),
-                [.., last] => {
-                    let noun = if run.len() == 1 { "frame" } else { "frames" };
-                    format!("      … {} library {noun}, down to {}\n", run.len(), short(last))
-                }
+                [frame] => format!("      … library: {}\n", short(frame)),
+                [.., last] => format!("      … {} library frames, down to {}\n", run.len(), short(last)),
                 [] => String::new(),
             };
         }

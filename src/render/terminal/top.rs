@@ -112,7 +112,8 @@ pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -
         let cells = [name, short(rest.value, ranking.unit), share.clone(), count(rest.blocks)];
         table.row(cells.into_iter().chain([amount(rest.bytes, rest.requested)]));
     }
-    let is_long = ranking.by == "stack" || shown.iter().any(|row| !row.why.is_empty());
+    // Names of regions and whole stacks have no bounds.
+    let is_long = !is_path && ranking.by != "module" || shown.iter().any(|row| !row.why.is_empty());
     let mut text = table.render(if is_long { width.or(Some(WIDEST)) } else { width });
     for row in shown.iter().filter(|row| !row.stacks.is_empty()) {
         text += &format!("\n{}\n{}", printable(&label(row, shared)), stacks(&row.stacks, ranking.unit));
