@@ -24,13 +24,13 @@ use crate::render::terminal;
 #[command(after_help = "Examples:
   oomscope top oom.pickle                             lines, at the OOM
   oomscope top oom.pickle --at peak --by file
-  oomscope top oom.pickle --by category --why         parameters, gradients, activations, and how that is known
-  oomscope top oom.pickle --inclusive                 each block counts for every user frame on its stack
+  oomscope top oom.pickle --by category --why         parameters, gradients …, and why
+  oomscope top oom.pickle --inclusive                 count a block for all its callers
   oomscope top oom.pickle --tree                      who calls whom, with shares
   oomscope top oom.pickle --stack --limit 3           the stacks behind the first three lines
   oomscope top oom.pickle --under 'attention\\.py'     only stacks with such a frame
   oomscope top oom.pickle --metric churn --window step:3..step:7
-  oomscope top oom.pickle --metric bytes-time         bytes times the time for which they were held")]
+  oomscope top oom.pickle --metric bytes-time         bytes times how long they were held")]
 pub struct Args {
     #[command(flatten)]
     input: InputArgs,
@@ -70,7 +70,7 @@ pub struct Args {
     /// Say why blocks are in their category
     #[arg(long)]
     why: bool,
-    /// Categories of your own: a TOML file with [[rule]] match = 'PATTERN', label = \"NAME\"; the first match wins
+    /// Categories of your own: a TOML file with [[rule]] match = 'PATTERN', label = "NAME"; the first match wins
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Rows to print; JSON has all

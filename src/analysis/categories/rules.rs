@@ -33,15 +33,20 @@ struct Rule {
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// No TOML, or not of the expected form.
-    #[error("is not a list of rules: write `[[rule]]`, then `match = 'PATTERN'` and `label = \"NAME\"`\n{0}")]
-    Form(Box<toml::de::Error>),
+    #[error("is not a list of rules: {message}; write `[[rule]]`, then `match = 'PATTERN'` and `label = \"NAME\"`")]
+    Form {
+        /// What is wrong, and in which line.
+        message: String,
+    },
     /// A pattern is no regular expression.
-    #[error("rule {number}: `match` is no regular expression: {error}")]
+    #[error("rule {number}: `{pattern}` is no regular expression: {message}")]
     Pattern {
         /// Which rule, counted from 1.
         number: usize,
+        /// Its `match`.
+        pattern: String,
         /// What is wrong.
-        error: Box<regex::Error>,
+        message: String,
     },
     /// Nothing to do.
     #[error("has no rule: write `[[rule]]`, then `match = 'PATTERN'` and `label = \"NAME\"`")]
@@ -80,7 +85,7 @@ impl Rules {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, RulesError> {
-        let file: File = toml::from_str(text).map_err(|error| RulesError::Form(Box::new(error)))?;
+        let file: File = toml::from_str(text).map_err(|error| form_error(text, &error))?;
         match file.rule.len() {
             0 => return Err(RulesError::Empty),
             count if count > MOST => return Err(RulesError::TooMany(count)),
@@ -89,8 +94,7 @@ impl Rules {
         let mut rules = Self::default();
         for (FileRule { pattern, label }, number) in file.rule.into_iter().zip(1..) {
             let why = format!("rule {number} of the rules file: a frame matches `{pattern}`");
-            let pattern =
-                Regex::new(&pattern).map_err(|error| RulesError::Pattern { number, error: Box::new(error) })?;
+            let pattern = Regex::new(&pattern).map_err(|error| pattern_error(number, &pattern, &error))?;
             let known = rules.labels.iter().position(|known| *known == label);
             let at = known.unwrap_or_else(|| {
                 rules.labels.push(label);
@@ -125,5 +129,43 @@ impl Rules {
     pub(super) fn verdict(&self, rule: u16) -> (u16, &str) {
         let rule = &self.rules[rule as usize];
         (Category::ALL.len() as u16 + rule.label, &rule.why)
+    }
+}
+
+/// The error with its line, on one line.
+fn form_error(text: &str, error: &toml::de::Error) -> RulesError {
+    let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+    let message = error.message().replace('\n', " ");
+    RulesError::Form { message: line.map_or(message.clone(), |line| format!("line {line}: {message}")) }
+}
+
+/// The last line of the error: those before draw the pattern.
+fn pattern_error(number: usize, pattern: &str, error: &regex::Error) -> RulesError {
+    let text = error.to_string();
+    let message = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    RulesError::Pattern { number, pattern: pattern.to_owned(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_where_and_what_to_write() {
+        let error = |text: &str| Rules::parse(text).unwrap_err().to_string();
+        assert!(error("").contains("[[rule]]"));
+        let wrong = error("[[rule]]\nmatch = '('\nlabel = 'x'");
+        assert_eq!(wrong, "rule 1: `(` is no regular expression: unclosed group");
+        assert!(error("\n[[rule]]\nlabel = 3").contains("line 3"), "{}", error("\n[[rule]]\nlabel = 3"));
+        assert!(error("[[rule]]\nmatch = 'a'\nlabel = 'x'\ncolour = 1").contains("colour"));
+        assert!(!error("rule = 3").contains('\n'));
+    }
+
+    #[test]
+    fn rules_with_one_label_are_one_category() {
+        let rule = |pattern: &str, label: &str| format!("[[rule]]\nmatch = '{pattern}'\nlabel = '{label}'\n");
+        let rules = Rules::parse(&(rule("a", "x") + &rule("b", "y") + &rule("c", "x"))).unwrap();
+        assert_eq!(rules.names().collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(rules.verdict(2).0, rules.verdict(0).0);
     }
 }

@@ -42,7 +42,7 @@ pub enum WindowError {
     #[error("`{0}` is no window: write A..B, A.. or ..B, where A and B are event numbers, @MICROSECONDS or step:N")]
     Syntax(String),
     /// No trace.
-    #[error("device {0} has no recorded history, so only `--metric live` is known")]
+    #[error("device {0} has no recorded history, so only `--metric live` is known; --device N chooses another")]
     NoHistory(i64),
     /// Nothing in between.
     #[error("the window ends before it begins: its first event would be {first}, its last {last}")]
