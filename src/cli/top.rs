@@ -40,8 +40,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Group::Line)]
     by: Group,
     /// What is counted
-    #[arg(long, value_enum, default_value_t = Count::Live)]
-    metric: Count,
+    #[arg(long, value_enum, default_value_t = Counted::Live)]
+    metric: Counted,
     /// Part of the trace that counts, for metrics other than live: A..B, both included, each an event number,
     /// @MICROSECONDS or step:N [default: the whole trace]
     #[arg(long, value_name = "A..B")]
@@ -103,7 +103,7 @@ enum Group {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Count {
+enum Counted {
     /// Bytes live or pending at the moment
     Live,
     /// Bytes handed out in the window
@@ -120,7 +120,7 @@ enum Count {
     BytesTime,
 }
 
-impl Count {
+impl Counted {
     fn over_window(self) -> Option<Metric> {
         match self {
             Self::Live => None,
@@ -191,11 +191,11 @@ fn check(args: &Args) -> Result<()> {
         "--inclusive counts a block for every frame on its stack, so it goes with --by line, function, file or module"
     );
     ensure!(
-        args.metric != Count::Live || args.window.is_none(),
+        args.metric != Counted::Live || args.window.is_none(),
         "--metric live is of one moment: choose it with --at, or another metric for the window"
     );
     ensure!(
-        args.metric == Count::Live || args.at.at.is_none(),
+        args.metric == Counted::Live || args.at.at.is_none(),
         "--at chooses the moment for --metric live; other metrics are counted over --window A..B"
     );
     ensure!(args.by == Group::Category || !args.why, "--why tells the reasons for categories: add --by category");

@@ -17,15 +17,15 @@ use crate::snapshot::{Snapshot, StackId};
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Rule>,
-    /// Distinct labels, in the order of the rules.
+    /// Distinct labels that are no built-in category, in the order of the rules.
     labels: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Rule {
     pattern: Regex,
-    /// Number in [`Rules::labels`].
-    label: u16,
+    /// Number of the category: built-in ones first, then [`Rules::labels`].
+    category: u16,
     why: String,
 }
 
@@ -95,17 +95,25 @@ impl Rules {
         for (FileRule { pattern, label }, number) in file.rule.into_iter().zip(1..) {
             let why = format!("rule {number} of the rules file: a frame matches `{pattern}`");
             let pattern = Regex::new(&pattern).map_err(|error| pattern_error(number, &pattern, &error))?;
-            let known = rules.labels.iter().position(|known| *known == label);
-            let at = known.unwrap_or_else(|| {
-                rules.labels.push(label);
-                rules.labels.len() - 1
-            });
-            rules.rules.push(Rule { pattern, label: at as u16, why });
+            let category = rules.category(label);
+            rules.rules.push(Rule { pattern, category, why });
         }
         Ok(rules)
     }
 
-    /// Distinct labels, in the order of the rules.
+    /// The number of the category `label`.
+    fn category(&mut self, label: String) -> u16 {
+        let own = |at: usize| Category::ALL.len() + at;
+        let built_in = Category::ALL.iter().position(|category| category.name() == label);
+        let known = built_in.or_else(|| self.labels.iter().position(|known| *known == label).map(own));
+        let number = known.unwrap_or_else(|| {
+            self.labels.push(label);
+            own(self.labels.len() - 1)
+        });
+        number as u16
+    }
+
+    /// Distinct labels that are no built-in category, in the order of the rules.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.labels.iter().map(String::as_str)
     }
@@ -128,7 +136,7 @@ impl Rules {
     /// Category number and reason of what falls under rule `rule`.
     pub(super) fn verdict(&self, rule: u16) -> (u16, &str) {
         let rule = &self.rules[rule as usize];
-        (Category::ALL.len() as u16 + rule.label, &rule.why)
+        (rule.category, &rule.why)
     }
 }
 
@@ -167,5 +175,7 @@ mod tests {
         let rules = Rules::parse(&(rule("a", "x") + &rule("b", "y") + &rule("c", "x"))).unwrap();
         assert_eq!(rules.names().collect::<Vec<_>>(), ["x", "y"]);
         assert_eq!(rules.verdict(2).0, rules.verdict(0).0);
+        let built_in = Rules::parse(&rule("a", "KV cache")).unwrap();
+        assert_eq!((built_in.verdict(0).0, built_in.names().count()), (Category::KvCache as u16, 0));
     }
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::Question;
 use super::groups::Groups;
 use super::window::Window;
-use super::{Key, Question};
-use crate::history::{History, LifeId, Moment, NEVER};
+use crate::history::{At, History, LifeId, Moment, NEVER};
 
 /// What is counted over a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,19 @@ impl Measure {
             Self::Over(Metric::BytesTime, _) if has_times => Unit::ByteMilliseconds,
             Self::Over(Metric::BytesTime, _) => Unit::ByteEvents,
             _ => Unit::Bytes,
+        }
+    }
+
+    /// The moment, or the window with the moment at which it ends.
+    pub(super) fn span(self, history: &History) -> (Moment, Option<Window>) {
+        match self {
+            Self::Live(moment) => (moment, None),
+            Self::Over(_, window) => {
+                let end = history.moment(At::Event(window.last));
+                // A window that was made by hand may reach behind the trace.
+                let none = Moment { what: "end", event: None, time_us: None, state: history.events() };
+                (end.unwrap_or(none), Some(window))
+            }
         }
     }
 
@@ -189,20 +202,4 @@ pub(super) fn by_slot(history: &History, groups: &Groups, question: &Question) -
             (left.0, left.1.saturating_add(right.1))
         },
     )
-}
-
-/// The metric of each of `keys` by stack: who is behind a row.
-pub(super) fn by_key_and_slot(
-    history: &History,
-    groups: &Groups,
-    question: &Question,
-    mut visit: impl FnMut(Key, LifeId, Tally),
-) {
-    for life in history.lives.ids().filter(|&life| is_under(history, life, question.under)) {
-        if let Some(tally) = question.measure.of(history, life) {
-            for key in groups.keys(groups.slot(history, life), question.attribution) {
-                visit(key, life, tally);
-            }
-        }
-    }
 }

@@ -17,7 +17,7 @@ pub use tree::{Branch, Tree, TreeDocument, tree};
 pub use window::{Bound, Window, WindowError, WindowSpec};
 
 use super::sites::{By, Site, Sites};
-use crate::history::{At, History, Moment};
+use crate::history::{History, Moment};
 
 /// How the bytes of a stack are attributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -177,9 +177,9 @@ pub fn rank(history: &History, groups: &Groups, question: &Question) -> Ranking 
     let (tallies, left_out) = metric::by_slot(history, groups, question);
     let total: u64 = tallies.iter().fold(0, |sum, tally| sum.saturating_add(tally.value));
     let mut sums: BTreeMap<Key, Tally> = BTreeMap::new();
-    for (slot, tally) in tallies.into_iter().enumerate().filter(|(_, tally)| tally.blocks > 0) {
+    for (slot, tally) in tallies.iter().enumerate().filter(|(_, tally)| tally.blocks > 0) {
         for key in groups.keys(slot, question.attribution) {
-            *sums.entry(key).or_default() += tally;
+            *sums.entry(key).or_default() += *tally;
         }
     }
     let row = |(key, tally): (Key, Tally)| Row {
@@ -200,14 +200,11 @@ pub fn rank(history: &History, groups: &Groups, question: &Question) -> Ranking 
     });
     if question.stacks > 0 {
         let keys: Vec<Key> = rows.iter().take(question.stacks).map(|(key, _)| *key).collect();
-        for ((_, row), stacks) in rows.iter_mut().zip(stacks::heaviest(history, groups, question, &keys)) {
+        for ((_, row), stacks) in rows.iter_mut().zip(stacks::heaviest(groups, question.attribution, &tallies, &keys)) {
             row.stacks = stacks;
         }
     }
-    let (at, window) = match question.measure {
-        Measure::Live(moment) => (moment, None),
-        Measure::Over(_, window) => (end_of(history, window), Some(window)),
-    };
+    let (at, window) = question.measure.span(history);
     Ranking {
         device: history.device.ordinal,
         at,
@@ -221,12 +218,6 @@ pub fn rank(history: &History, groups: &Groups, question: &Question) -> Ranking 
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         note: groups.note(),
     }
-}
-
-/// The moment at which `window` ends.
-fn end_of(history: &History, window: Window) -> Moment {
-    let last = history.moment(At::Event(window.last));
-    last.unwrap_or(Moment { what: "end", event: None, time_us: None, state: 0 })
 }
 
 /// Whether `by` and `attribution` go together.

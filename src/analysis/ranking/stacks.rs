@@ -1,14 +1,13 @@
 //! The whole stacks behind a row.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde::Serialize;
 
 use super::groups::Groups;
-use super::metric::{Tally, by_key_and_slot};
-use super::{Key, Question};
-use crate::history::History;
-use crate::snapshot::StackId;
+use super::metric::Tally;
+use super::{Attribution, Key};
+use crate::snapshot::{FrameId, StackId};
 
 /// Stacks of one row.
 const STACKS: usize = 3;
@@ -39,20 +38,24 @@ pub struct StackFrame {
     pub library: bool,
 }
 
-/// The stacks with most of each of `keys`.
-pub(super) fn heaviest(history: &History, groups: &Groups, question: &Question, keys: &[Key]) -> Vec<Vec<StackRow>> {
-    let Groups::Sites(sites) = groups else {
-        return vec![Vec::new(); keys.len()];
-    };
+/// The stacks with most of each of `keys`, which are sites; `tallies` has the metric of each stack.
+pub(super) fn heaviest(
+    groups: &Groups,
+    attribution: Attribution,
+    tallies: &[Tally],
+    keys: &[Key],
+) -> Vec<Vec<StackRow>> {
+    let mut found: Vec<Vec<(StackId, Tally)>> = vec![Vec::new(); keys.len()];
+    let Groups::Sites(sites) = groups else { return vec![Vec::new(); keys.len()] };
+    let snapshot = sites.snapshot();
     let wanted: HashMap<Key, usize> = keys.iter().copied().zip(0..).collect();
-    let mut sums: Vec<BTreeMap<StackId, Tally>> = vec![BTreeMap::new(); keys.len()];
-    by_key_and_slot(history, groups, question, |key, life, tally| {
-        if let Some(&at) = wanted.get(&key) {
-            *sums[at].entry(history.lives.stack(life)).or_default() += tally;
+    // Slots behind those of the stacks are of blocks without frames.
+    for (slot, tally) in tallies.iter().enumerate().take(snapshot.stacks.len()).filter(|(_, tally)| tally.blocks > 0) {
+        for at in groups.keys(slot, attribution).iter().filter_map(|key| wanted.get(key)) {
+            found[*at].push((StackId(slot as u32), *tally));
         }
-    });
-    let snapshot = history.snapshot;
-    let frame = |id: &crate::snapshot::FrameId| {
+    }
+    let frame = |id: &FrameId| {
         let frame = snapshot.frame(*id);
         StackFrame {
             file: snapshot.text(frame.filename).to_owned(),
@@ -61,8 +64,7 @@ pub(super) fn heaviest(history: &History, groups: &Groups, question: &Question, 
             library: !sites.is_visible(*id),
         }
     };
-    let rows = |of_key: BTreeMap<StackId, Tally>| {
-        let mut order: Vec<(StackId, Tally)> = of_key.into_iter().filter(|(stack, _)| stack.has_frames()).collect();
+    let rows = |mut order: Vec<(StackId, Tally)>| {
         order.sort_by_key(|(stack, tally)| (std::cmp::Reverse(tally.value), *stack));
         let more = order.len().saturating_sub(STACKS) as u64;
         let shown = order.len().min(STACKS);
@@ -74,5 +76,5 @@ pub(super) fn heaviest(history: &History, groups: &Groups, question: &Question, 
         };
         order.into_iter().take(STACKS).enumerate().map(row).collect()
     };
-    sums.into_iter().map(rows).collect()
+    found.into_iter().map(rows).collect()
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::sites::{Site, Sites};
+use super::Question;
 use super::groups::Groups;
-use super::metric::{Measure, Tally, Unit, by_slot};
-use super::{Question, end_of};
+use super::metric::{Tally, Unit, by_slot};
+use super::window::Window;
 use crate::history::{History, Moment};
 use crate::snapshot::{FrameId, StackId};
 
@@ -18,6 +19,9 @@ pub struct Tree {
     pub device: i64,
     /// The moment, or the end of the window.
     pub at: Moment,
+    /// Events over which was counted; `None` for what is live at one moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
     /// What is counted.
     pub metric: &'static str,
     /// What the figures are in.
@@ -72,12 +76,11 @@ pub fn tree(history: &History, sites: &Sites, question: &Question) -> Tree {
         node.own = node.own.saturating_add(tally.value);
     }
     let total = root.all.value;
+    let (at, window) = question.measure.span(history);
     Tree {
         device: history.device.ordinal,
-        at: match question.measure {
-            Measure::Live(moment) => moment,
-            Measure::Over(_, window) => end_of(history, window),
-        },
+        at,
+        window,
         metric: question.measure.name(),
         unit: question.measure.unit(history),
         total,

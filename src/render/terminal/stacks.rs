@@ -1,7 +1,7 @@
 //! Whole stacks as Python prints them, and calling trees.
 
-use super::moment_text;
-use super::top::{figure, left_out, percent};
+use super::number_of;
+use super::top::{figure, left_out, percent, what};
 use crate::analysis::ranking::{Branch, StackFrame, StackRow, Tree, Unit};
 use crate::render::table::{Align, Table};
 use crate::text::printable;
@@ -17,14 +17,17 @@ const DEEPEST_INDENT: usize = 24;
 pub(super) fn stacks(rows: &[StackRow], unit: Unit) -> String {
     let mut text = String::new();
     for row in rows {
-        text += &format!("  {} in {} blocks\n", figure(row.value, unit), count(row.blocks));
+        text += &format!("  {} in {}\n", figure(row.value, unit), number_of(row.blocks, "block"));
         let frames: Vec<&StackFrame> = row.frames.iter().rev().collect();
         for run in frames.chunk_by(|a, b| a.library && b.library) {
             text += &match run {
                 [frame] if !frame.library => format!("    {}\n", words(frame)),
                 [frame] => format!("      … library: {}\n", short(frame)),
-                [.., last] => format!("      … {} library frames, down to {}\n", run.len(), short(last)),
-                [] => String::new(),
+                // Below Python's own functions there is the same C++ everywhere.
+                [..] if let Some(frame) = run.iter().rev().find(|frame| frame.file.ends_with(".py")) => {
+                    format!("      … {} library frames, among them {}\n", run.len(), short(frame))
+                }
+                [..] => format!("      … {} library frames\n", run.len()),
             };
         }
         if row.more > 0 {
@@ -48,12 +51,11 @@ fn short(frame: &StackFrame) -> String {
 
 /// A calling tree; at most `limit` branches of each frame.
 pub fn tree(tree: &Tree, limit: usize, width: Option<usize>) -> String {
-    let window = if tree.metric == "live" { moment_text(&tree.at) } else { format!("up to {}", moment_text(&tree.at)) };
     let mut text = format!(
-        "device {}: {} {} {window}, callers first{}\n",
+        "device {}: {} {}, callers first{}\n",
         tree.device,
         figure(tree.total, tree.unit),
-        tree.metric,
+        what(tree.metric, tree.unit, &tree.at, tree.window),
         left_out(tree.left_out, tree.unit)
     );
     if tree.branches.is_empty() {

@@ -3,7 +3,8 @@
 use super::moment_text;
 use super::names::{shared_directory, without};
 use super::stacks::stacks;
-use crate::analysis::ranking::{Attribution, Ranking, Row, Unit};
+use crate::analysis::ranking::{Attribution, Ranking, Row, Unit, Window};
+use crate::history::Moment;
 use crate::render::table::{Align, Table};
 use crate::text::printable;
 use crate::units::{bytes, count, duration};
@@ -18,7 +19,7 @@ pub fn heading(ranking: &Ranking) -> String {
         "device {}: {} {}, by {}{inclusive}{}\n",
         ranking.device,
         figure(ranking.total, ranking.unit),
-        what(ranking),
+        what(ranking.metric, ranking.unit, &ranking.at, ranking.window),
         ranking.by,
         left_out(ranking.left_out, ranking.unit),
     );
@@ -29,11 +30,11 @@ pub fn heading(ranking: &Ranking) -> String {
 }
 
 /// What is counted, and when: `live at the peak, event 764`.
-fn what(ranking: &Ranking) -> String {
-    let Some(window) = ranking.window else {
-        return format!("{} {}", ranking.metric, moment_text(&ranking.at));
+pub(super) fn what(metric: &str, unit: Unit, at: &Moment, window: Option<Window>) -> String {
+    let Some(window) = window else {
+        return format!("{metric} {}", moment_text(at));
     };
-    let what = match (ranking.metric, ranking.unit) {
+    let what = match (metric, unit) {
         ("lifetime", Unit::Events) => "of lifetime (in events: the file has no times)",
         ("lifetime", _) => "of lifetime",
         ("bytes-time", Unit::ByteEvents) => "held (bytes × events: the file has no times)",
@@ -123,9 +124,11 @@ pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -
 
 fn label(row: &Row, shared: usize) -> String {
     if row.stack.is_some() {
-        // The directories of every frame would fill the screen.
-        let names = row.site.split(" < ").map(|line| line.rsplit(['/', '\\']).next().unwrap_or(line));
-        return names.collect::<Vec<_>>().join(" < ");
+        // Directories and C++ frames would fill the screen.
+        let is_python = |line: &&str| line.contains(".py:");
+        let has_python = row.site.split(" < ").any(|line| is_python(&line));
+        let lines = row.site.split(" < ").filter(|line| !has_python || is_python(line));
+        return lines.map(|line| line.rsplit(['/', '\\']).next().unwrap_or(line)).collect::<Vec<_>>().join(" < ");
     }
     let site = without(&row.site, shared);
     match &row.function {
