@@ -38,6 +38,7 @@ pub(super) fn owner(snapshot: &Snapshot, frame: &Frame) -> Owner {
             None if is_standard_library(directories) || filename.starts_with("<frozen ") => Owner::Library,
             // A torch checkout, or paths with their roots stripped (`torch/nn/modules/linear.py`).
             None if directories.first() == Some(&"torch") => Owner::Library,
+            None if is_generated(&parts) => Owner::Library,
             None => Owner::User,
         };
     }
@@ -107,12 +108,21 @@ const RUNTIME_NAMES: [&str; 8] = [
     "execute_native_thread_routine",
 ];
 
+/// Code that torch.compile or torch.fx wrote: the program's line is the one that calls it.
+fn is_generated(parts: &[&str]) -> bool {
+    let file = parts.last().copied().unwrap_or_default();
+    file.starts_with("<eval_with_key>")
+        || file.starts_with("fx_generated_")
+        || parts.iter().any(|part| part.starts_with("torchinductor_"))
+}
+
 /// Python source, a notebook cell, or text that was executed.
 pub(super) fn is_python(filename: &str) -> bool {
     let file = filename.split(['/', '\\']).next_back().unwrap_or(filename);
     file.ends_with(".py")
         || file.ends_with(".pyx")
         || file.ends_with(".ipynb")
+        || filename.starts_with("<eval_with_key>")
         || (filename.starts_with('<') && filename.ends_with('>') && !filename.contains("unknown"))
 }
 
@@ -139,5 +149,8 @@ mod tests {
         assert!(is_standard_library(&["", "usr", "lib", "python3.11", "asyncio"]));
         assert!(is_standard_library(&["C:", "Python311", "Lib"]));
         assert!(!is_standard_library(&["", "home", "lib", "trainer"]));
+        assert!(is_python("<eval_with_key>.7") && is_generated(&["<eval_with_key>.7"]));
+        assert!(is_generated(&["", "tmp", "torchinductor_me", "ab", "cab.py"]));
+        assert!(!is_generated(&["", "home", "me", "generated.py"]));
     }
 }

@@ -1,7 +1,7 @@
 //! What the frames of a stack tell about the block that was allocated there, or freed.
 
-use super::super::owner::is_python;
-use crate::snapshot::{Frame, Snapshot, StackId};
+use super::super::owner::{Owner, is_python, owner};
+use crate::snapshot::{Frame, FrameId, Snapshot, StackId};
 
 /// Where in a program a stack is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,15 @@ pub(super) fn origins(snapshot: &Snapshot) -> Vec<Origin> {
 struct Mark {
     place: Option<Place>,
     in_backward: bool,
+    /// Whether it is named `backward`.
+    is_backward: bool,
+    /// Whether it calls the forward or the backward function of an `autograd.Function`.
+    applies_function: bool,
     is_python: bool,
     /// Whether its name is that of a function which moves a batch to the device.
     moves_data: bool,
+    /// Whether it is a constructor.
+    constructs: bool,
     is_user: bool,
 }
 
@@ -68,11 +74,13 @@ fn origin(snapshot: &Snapshot, stack: StackId, marks: &[Mark], has_python: bool)
         let place = if has_python { Place::Backward } else { Place::NoFrames };
         return Origin { place, in_backward: has_python, is_main: false };
     }
-    let of = |frame: &crate::snapshot::FrameId| marks[frame.index()];
-    let in_backward = frames.iter().any(|frame| of(frame).in_backward);
+    let of = |frame: &FrameId| marks[frame.index()];
+    let calls_backward = |pair: &[FrameId]| of(&pair[0]).is_backward && of(&pair[1]).applies_function;
+    let in_backward = frames.iter().any(|frame| of(frame).in_backward) || frames.windows(2).any(calls_backward);
     let user = frames.iter().map(of).find(|mark| mark.is_user);
     let place = match frames.iter().find_map(|frame| of(frame).place) {
         Some(place) => place,
+        None if user.is_some_and(|user| user.constructs) => Place::Constructor,
         None if in_backward => Place::Backward,
         None if user.is_some_and(|user| user.moves_data) => Place::DataCopy,
         None => Place::Elsewhere,
@@ -85,7 +93,16 @@ fn origin(snapshot: &Snapshot, stack: StackId, marks: &[Mark], has_python: bool)
 
 fn mark(snapshot: &Snapshot, frame: &Frame) -> Mark {
     let (path, name) = (snapshot.text(frame.filename), snapshot.text(frame.name));
-    let nothing = Mark { place: None, in_backward: false, is_python: false, moves_data: false, is_user: false };
+    let nothing = Mark {
+        place: None,
+        in_backward: false,
+        is_backward: false,
+        applies_function: false,
+        is_python: false,
+        moves_data: false,
+        constructs: false,
+        is_user: false,
+    };
     if !is_python(path) {
         let is = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
         let place = match () {
@@ -97,27 +114,28 @@ fn mark(snapshot: &Snapshot, frame: &Frame) -> Mark {
     }
     let path = path.replace('\\', "/");
     let is_in = |part: &str| path.contains(part) || path.starts_with(part.trim_start_matches('/'));
-    let is_user = !is_in("/site-packages/") && !is_in("/dist-packages/") && !is_in("/torch/") && !is_in("/lib/python");
-    let constructs = CONSTRUCTION.contains(&name);
+    let is_user = owner(snapshot, frame) == Owner::User;
+    let makes_module = CONSTRUCTION.contains(&name);
     let file = path.rsplit('/').next().unwrap_or_default();
     let place = match () {
         _ if is_in("/torch/optim/") || OPTIMIZERS.iter().any(|part| is_in(part)) => Some(match name {
             "_init_group" | "_init_state" | "init_state" | "state_init" | "load_state_dict" => Place::OptimizerState,
             _ => Place::Optimizer,
         }),
-        _ if is_in("/torch/distributed/fsdp/_flat_param.py") => Some(Place::Construction),
+        _ if is_in("/torch/distributed/fsdp/") && SHARDING.contains(&name) => Some(Place::Construction),
         _ if COMMUNICATION.iter().any(|part| is_in(part)) => Some(Place::Communication),
         _ if KV_FILES.contains(&file) || is_kv_name(name) => Some(Place::KvCache),
         _ if is_in("/torch/utils/data/") || DATA_FUNCTIONS.contains(&name) && !is_user => Some(Place::DataCopy),
-        _ if is_in("/torch/nn/modules/module.py") && constructs => Some(Place::Construction),
+        _ if is_in("/torch/nn/modules/module.py") && makes_module => Some(Place::Construction),
         _ if is_in("/torch/nn/modules/") && matches!(name, "__init__" | "reset_parameters") => {
             Some(Place::Construction)
         }
         _ if is_in("/torch/nn/init.py") || is_in("/torch/nn/parameter.py") => Some(Place::Construction),
         _ if LOADERS.iter().any(|part| is_in(part)) => Some(Place::Construction),
-        _ if name == "from_pretrained" || name == "_load_state_dict_into_model" => Some(Place::Construction),
+        _ if matches!(name, "from_pretrained" | "_load_state_dict_into_model" | "create_weights") => {
+            Some(Place::Construction)
+        }
         _ if is_in("/torch/nn/modules/module.py") && name.ends_with("_call_impl") => Some(Place::Forward),
-        _ if is_user && name == "__init__" => Some(Place::Constructor),
         _ => None,
     };
     let in_backward = match () {
@@ -125,15 +143,22 @@ fn mark(snapshot: &Snapshot, frame: &Frame) -> Mark {
             name == "backward" || name == "grad" || name.starts_with("_make_grads")
         }
         _ if is_in("/torch/autograd/graph.py") => name == "_engine_run_backward",
-        _ if is_in("/torch/autograd/function.py") => name == "apply",
         _ if is_in("/torch/utils/checkpoint.py") => {
             matches!(name, "backward" | "unpack_hook" | "recompute_fn" | "recompute_context_fn")
         }
         _ if is_in("/torch/_functorch/") => name == "backward",
         _ => is_in("/torch/_tensor.py") && name == "backward",
     };
-    let moves_data = DATA_FUNCTIONS.contains(&name);
-    Mark { place, in_backward, is_python: true, moves_data, is_user }
+    Mark {
+        place,
+        in_backward,
+        is_backward: name == "backward",
+        applies_function: is_in("/torch/autograd/function.py") && name == "apply",
+        is_python: true,
+        moves_data: DATA_FUNCTIONS.contains(&name),
+        constructs: name == "__init__",
+        is_user,
+    }
 }
 
 /// Parts of C++ names of what only runs in a backward pass.
@@ -163,6 +188,15 @@ const CONSTRUCTION: [&str; 12] = [
     "double",
     "load_state_dict",
     "_load_from_state_dict",
+];
+
+/// Functions of FSDP that make the parts of parameters which a rank keeps; what it gathers is communication.
+const SHARDING: [&str; 5] = [
+    "flatten_tensors",
+    "_init_flat_param_and_metadata",
+    "shard",
+    "_init_sharded_param",
+    "_materialize_with_param_init_fn",
 ];
 
 /// Files that read parameters from disk.

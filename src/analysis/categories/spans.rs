@@ -126,7 +126,7 @@ impl Spans<'_, '_> {
             Place::Constructor if is_kept => {
                 Found(Category::Parameters, "allocated in a constructor (__init__) and kept to the end")
             }
-            Place::Forward | Place::Elsewhere | Place::Constructor if origin.in_backward => {
+            Place::Forward if origin.in_backward => {
                 Found(Category::Activations, "made again in the backward pass (checkpointing)")
             }
             Place::Backward => self.of_backward(life, next),
