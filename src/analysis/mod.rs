@@ -1,5 +1,6 @@
 //! One file a question. Results are plain structs: text, JSON and pictures are views of them.
 
+pub mod categories;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
@@ -11,6 +12,7 @@ pub mod info;
 pub mod layout;
 pub mod leaks;
 pub mod lifetimes;
+mod owner;
 pub mod pin;
 pub mod pinning;
 pub mod places;

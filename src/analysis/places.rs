@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::sites::{is_library, is_python};
+use super::owner::{Owner, is_python, owner};
 use crate::snapshot::{FrameId, Snapshot, StackId};
 
 /// Names of functions below which repetition builds something instead of running steps.
@@ -64,7 +64,7 @@ impl<'a> Places<'a> {
         let python: Vec<FrameId> = frames.iter().rev().copied().filter(|&frame| self.is_python(frame)).collect();
         let outer: Vec<FrameId> = python.iter().copied().take_while(|&frame| !self.is_machinery(frame)).collect();
         let is_whole = !outer.is_empty() && outer.len() == python.len();
-        let own = |frame: &FrameId| !is_library(self.snapshot, &self.snapshot.frame(*frame));
+        let own = |frame: &FrameId| owner(self.snapshot, &self.snapshot.frame(*frame)) != Owner::Library;
         let innermost = outer.iter().rev().copied().find(own).or(outer.last().copied());
         let next = self.numbers.len() as u32;
         let number = *self.numbers.entry(outer).or_insert(next);
