@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -10,30 +10,73 @@ use serde::Serialize;
 use super::args::InputArgs;
 use super::input::Loaded;
 use super::{Status, input, output};
-use crate::analysis::series::{Series, SeriesOptions, Unit, series};
+use crate::analysis::series::{Series, SeriesOptions, StackBy, Unit, What, series};
 use crate::analysis::sites::{By, Sites};
-use crate::render::timeline::{TimelineOptions, timeline_svg};
+use crate::history::Window;
+use crate::render::timeline::{TimelineOptions, timeline_svg, timeline_text};
 
-/// Memory over time as an SVG picture: live memory by line, reserved above it, OOMs and the peak marked.
+/// Memory over time as an SVG picture: live memory by line, reserved above it, OOMs, steps and the peak marked.
+///
+/// Each column of the picture shows the highest moment of the events that it covers, so no peak is lost; what is only
+/// reached at times within a column is paler.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  oomscope timeline oom.pickle -o memory.svg
-  oomscope timeline oom.pickle --x time > memory.svg")]
+  oomscope timeline oom.pickle -o memory.svg                  by line
+  oomscope timeline oom.pickle --text                         in characters, for a terminal
+  oomscope timeline oom.pickle --x time --stack-by size -o memory.svg
+  oomscope timeline oom.pickle --window 12000..oom -o end.svg  a part of the trace
+  oomscope timeline oom.pickle --window step:3 -o step.svg    one step
+  oomscope timeline oom.pickle --what blocks -o blocks.svg    every large block on its own
+  oomscope timeline oom.pickle --what segments -o reserved.svg")]
 pub struct Args {
     #[command(flatten)]
     input: InputArgs,
     /// Write the picture here instead of to standard output
     #[arg(short, long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
+    /// Draw it in characters instead, as wide as the terminal (else 100 columns)
+    #[arg(long, conflicts_with_all = ["json", "output"])]
+    text: bool,
+    /// What to draw
+    #[arg(long, value_enum, default_value_t = Subject::Live)]
+    what: Subject,
+    /// What live memory is stacked by [default: site]
+    #[arg(long, value_enum, value_name = "GROUP")]
+    stack_by: Option<Group>,
+    /// Part of the trace, both ends included: A..B, where A and B are event numbers, @MICROSECONDS, step:S, oom, oom:K
+    /// or peak and either may be left out; step:S alone is that step
+    #[arg(long, value_name = "A..B")]
+    window: Option<Window>,
     /// What the horizontal axis counts
     #[arg(long, value_enum, default_value_t = Axis::Event)]
     x: Axis,
-    /// Sites with a band of their own
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    bands: usize,
-    /// Width of the picture in pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = 1200)]
-    width: u32,
+    /// Sites with a band of their own, or blocks or segments with a ribbon of their own [default: 12, or 400]
+    #[arg(long, value_name = "N")]
+    bands: Option<usize>,
+    /// Width of the picture in pixels, or of the text in columns [default: 1200]
+    #[arg(long, value_name = "PIXELS")]
+    width: Option<u32>,
+    /// Height of each device's plot in pixels, or in lines of text [default: 420, with several devices 240; 20]
+    #[arg(long, value_name = "PIXELS")]
+    height: Option<u32>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Subject {
+    /// Live memory, grouped
+    Live,
+    /// Live memory, every large block a ribbon
+    Blocks,
+    /// Reserved memory, every large segment a ribbon
+    Segments,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Group {
+    /// The line that allocated it
+    Site,
+    /// The size of its blocks
+    Size,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -49,7 +92,25 @@ struct Document<'a> {
     series: &'a [Series],
 }
 
+/// Columns of a chart in characters, where the terminal does not tell.
+const TEXT_WIDTH: usize = 100;
+/// Lines of its plot.
+const TEXT_HEIGHT: usize = 20;
+/// Bands where each is a site.
+const BANDS: usize = 12;
+/// Bands where each is a block or a segment.
+const RIBBONS: usize = 400;
+
 pub fn run(args: &Args) -> Result<Status> {
+    let what = match args.what {
+        Subject::Live => What::Live,
+        Subject::Blocks => What::Blocks,
+        Subject::Segments => What::Segments,
+    };
+    ensure!(
+        args.stack_by.is_none() || what == What::Live,
+        "--stack-by groups live memory: it goes with --what live, the default"
+    );
     let loaded = input::open(&args.input)?;
     loaded.warn();
     let histories = loaded.histories(args.input.device)?;
@@ -58,17 +119,34 @@ pub fn run(args: &Args) -> Result<Status> {
         Axis::Event => Unit::Event,
         Axis::Time => Unit::Microseconds,
     };
-    let options = SeriesOptions { bands: args.bands, unit, capacity: args.input.capacity, ..Default::default() };
-    let all: Vec<Series> = histories.par_iter().filter_map(|history| series(history, &sites, &options)).collect();
+    let by = match args.stack_by {
+        Some(Group::Size) => StackBy::Size,
+        _ => StackBy::Site,
+    };
+    let bands = args.bands.unwrap_or(if what == What::Live { BANDS } else { RIBBONS });
+    let options = SeriesOptions { bands, unit, capacity: args.input.capacity, what, by, ..Default::default() };
+    let all = histories
+        .par_iter()
+        .map(|history| {
+            let window = args.window.map(|window| history.window(window)).transpose()?;
+            Ok(series(history, &sites, &SeriesOptions { window, ..options.clone() }))
+        })
+        .collect::<Result<Vec<Option<Series>>>>()
+        .with_context(|| loaded.path.clone())?;
+    let all: Vec<Series> = all.into_iter().flatten().collect();
     ensure!(
         !all.is_empty(),
         "{}: there is no history to draw: record with torch.cuda.memory._record_memory_history(max_entries=100000); \
          `oomscope segments` shows the state at the dump",
         loaded.path
     );
-    let text = match args.input.json {
-        true => output::json("timeline", &loaded, &Document { series: &all })?,
-        false => picture(&loaded, &all, args.width),
+    let text = match (args.input.json, args.text) {
+        (true, _) => output::json("timeline", &loaded, &Document { series: &all })?,
+        (_, true) => characters(&loaded, &all, args),
+        _ => {
+            let title = title(&loaded);
+            timeline_svg(&all, &TimelineOptions { title, width: args.width.unwrap_or(1200), height: args.height })
+        }
     };
     match &args.output {
         Some(path) => output::write(path, &text)?,
@@ -79,7 +157,20 @@ pub fn run(args: &Args) -> Result<Status> {
 
 /// The timeline of `series` under the name of the file.
 pub fn picture(loaded: &Loaded, series: &[Series], width: u32) -> String {
+    timeline_svg(series, &TimelineOptions { title: title(loaded), width, ..Default::default() })
+}
+
+fn characters(loaded: &Loaded, all: &[Series], args: &Args) -> String {
+    let width = args.width.map(|width| width as usize).or_else(output::width).unwrap_or(TEXT_WIDTH);
+    let height = args.height.map_or(TEXT_HEIGHT, |height| height as usize);
+    let charts = all.iter().map(|series| {
+        let title = format!("{} · device {}", title(loaded), series.device);
+        timeline_text(series, &title, width, height)
+    });
+    charts.collect::<Vec<_>>().join("\n")
+}
+
+fn title(loaded: &Loaded) -> String {
     let part = if loaded.status() == Status::Partial { " (salvaged: a part only)" } else { "" };
-    let title = format!("{}{part}", loaded.name);
-    timeline_svg(series, &TimelineOptions { title, width, ..Default::default() })
+    format!("{}{part}", loaded.name)
 }
