@@ -346,7 +346,7 @@ const RUNTIME_NAMES: [&str; 8] = [
 ];
 
 /// Python source, a notebook cell, or text that was executed.
-fn is_python(filename: &str) -> bool {
+pub(super) fn is_python(filename: &str) -> bool {
     let file = filename.split(['/', '\\']).next_back().unwrap_or(filename);
     file.ends_with(".py")
         || file.ends_with(".pyx")
