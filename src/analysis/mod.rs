@@ -1,6 +1,7 @@
 //! One file a question. Results are plain structs: text, JSON and pictures are views of them.
 
 pub mod changes;
+pub mod categories;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
@@ -12,6 +13,7 @@ pub mod holes;
 pub mod info;
 pub mod layout;
 pub mod lifetimes;
+mod owner;
 pub mod pin;
 pub mod pinning;
 pub mod places;

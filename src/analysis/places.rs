@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::sites::is_python;
+use super::owner::is_python;
 use crate::snapshot::{FrameId, Snapshot, StackId};
 
 /// Names of functions below which repetition builds something instead of running steps.
