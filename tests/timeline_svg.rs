@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use oomscope::analysis::series::{Band, Limit, Mark, MarkKind, OTHER, Series, StackBy, Unit, What};
+use oomscope::analysis::series::{Band, Limit, Mark, MarkKind, OTHER, Series, Unit, What};
 use oomscope::render::svg::text_width;
 use oomscope::render::timeline::{TimelineOptions, timeline_svg};
 
@@ -24,11 +24,12 @@ fn hostile() -> Series {
     Series {
         device: 0,
         what: What::Live,
-        by: StackBy::Site,
+        by: "site",
         active: vec![],
         lowest: vec![],
         requested: vec![],
         limit: None,
+        steps: None,
         x: (0..40).map(|i| i * 10).collect(),
         x_end: 400,
         unit: Unit::Event,
@@ -55,11 +56,12 @@ fn two_devices() -> [Series; 2] {
     let wave = |device: i64, capacity| Series {
         device,
         what: What::Live,
-        by: StackBy::Site,
+        by: "site",
         active: vec![],
         lowest: vec![150 * MIB; 60],
         requested: vec![],
         limit: Some(Limit { bytes: 460 * MIB, exact: device == 0 }),
+        steps: None,
         x: (0..60).map(|i| i * 50_000).collect(),
         x_end: 3_000_000,
         unit: Unit::Microseconds,

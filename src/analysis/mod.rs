@@ -1,7 +1,7 @@
 //! One file a question. Results are plain structs: text, JSON and pictures are views of them.
 
-pub mod changes;
 pub mod categories;
+pub mod changes;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;

@@ -1,5 +1,6 @@
 //! `oomscope timeline`
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -10,9 +11,12 @@ use serde::Serialize;
 use super::args::InputArgs;
 use super::input::Loaded;
 use super::{Status, input, output};
-use crate::analysis::series::{Series, SeriesOptions, StackBy, Unit, What, series};
+use crate::analysis::categories::{Classifier, Rules};
+use crate::analysis::ranking::{LifeGroups, WindowSpec, annotations, pools, streams};
+use crate::analysis::series::{Series, SeriesOptions, Unit, What, by_size, grouped};
 use crate::analysis::sites::{By, Sites};
-use crate::history::Window;
+use crate::analysis::steps::Steps;
+use crate::history::History;
 use crate::render::timeline::{TimelineOptions, timeline_svg, timeline_text};
 
 /// Memory over time as an SVG picture: live memory by line, reserved above it, OOMs, steps and the peak marked.
@@ -23,7 +27,7 @@ use crate::render::timeline::{TimelineOptions, timeline_svg, timeline_text};
 #[command(after_help = "Examples:
   oomscope timeline oom.pickle -o memory.svg                  by line
   oomscope timeline oom.pickle --text                         in characters, for a terminal
-  oomscope timeline oom.pickle --x time --stack-by size -o memory.svg
+  oomscope timeline oom.pickle --stack-by category -o kinds.svg
   oomscope timeline oom.pickle --window 12000..oom -o end.svg  a part of the trace
   oomscope timeline oom.pickle --window step:3 -o step.svg    one step
   oomscope timeline oom.pickle --what blocks -o blocks.svg    every large block on its own
@@ -43,10 +47,13 @@ pub struct Args {
     /// What live memory is stacked by [default: site]
     #[arg(long, value_enum, value_name = "GROUP")]
     stack_by: Option<Group>,
-    /// Part of the trace, both ends included: A..B, where A and B are event numbers, @MICROSECONDS, step:S, oom, oom:K
-    /// or peak and either may be left out; step:S alone is that step
+    /// Rules for categories (TOML) that come before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Part of the trace, both ends included: A..B, A.. or ..B, where A and B are event numbers, @MICROSECONDS, step:N,
+    /// oom, oom:K or peak; step:N alone is that step
     #[arg(long, value_name = "A..B")]
-    window: Option<Window>,
+    window: Option<WindowSpec>,
     /// What the horizontal axis counts
     #[arg(long, value_enum, default_value_t = Axis::Event)]
     x: Axis,
@@ -75,8 +82,16 @@ enum Subject {
 enum Group {
     /// The line that allocated it
     Site,
+    /// What it is for: parameters, activations and so on
+    Category,
     /// The size of its blocks
     Size,
+    /// The stream of its blocks
+    Stream,
+    /// The private pool that it lies in, or the default one
+    Pool,
+    /// The annotated region that it was allocated in
+    Annotation,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -111,6 +126,10 @@ pub fn run(args: &Args) -> Result<Status> {
         args.stack_by.is_none() || what == What::Live,
         "--stack-by groups live memory: it goes with --what live, the default"
     );
+    ensure!(
+        args.rules.is_none() || args.stack_by == Some(Group::Category),
+        "--rules defines categories: add --stack-by category"
+    );
     let loaded = input::open(&args.input)?;
     loaded.warn();
     let histories = loaded.histories(args.input.device)?;
@@ -119,21 +138,18 @@ pub fn run(args: &Args) -> Result<Status> {
         Axis::Event => Unit::Event,
         Axis::Time => Unit::Microseconds,
     };
-    let by = match args.stack_by {
-        Some(Group::Size) => StackBy::Size,
-        _ => StackBy::Site,
-    };
     let bands = args.bands.unwrap_or(if what == What::Live { BANDS } else { RIBBONS });
-    let options = SeriesOptions { bands, unit, capacity: args.input.capacity, what, by, ..Default::default() };
-    let all = histories
+    let options = SeriesOptions { bands, unit, capacity: args.input.capacity, what, ..Default::default() };
+    let groups = Grouping::new(args, &loaded)?;
+    let all: Vec<Result<Option<Series>>> = histories
         .par_iter()
         .map(|history| {
-            let window = args.window.map(|window| history.window(window)).transpose()?;
-            Ok(series(history, &sites, &SeriesOptions { window, ..options.clone() }))
+            let window = args.window.map(|window| events(window, history)).transpose()?;
+            let options = SeriesOptions { window, ..options.clone() };
+            Ok(grouped(history, &sites, groups.of(history).as_ref(), &options))
         })
-        .collect::<Result<Vec<Option<Series>>>>()
-        .with_context(|| loaded.path.clone())?;
-    let all: Vec<Series> = all.into_iter().flatten().collect();
+        .collect();
+    let all = with_window(all).with_context(|| loaded.path.clone())?;
     ensure!(
         !all.is_empty(),
         "{}: there is no history to draw: record with torch.cuda.memory._record_memory_history(max_entries=100000); \
@@ -153,6 +169,59 @@ pub fn run(args: &Args) -> Result<Status> {
         None => output::print(&text)?,
     }
     Ok(loaded.status())
+}
+
+/// The events of `window`.
+fn events(window: WindowSpec, history: &History) -> Result<Range<u32>> {
+    let steps = if window.names_steps() { Steps::find(history) } else { None };
+    let window = window.resolve(history, steps.as_ref())?;
+    Ok(window.first..window.last + 1)
+}
+
+/// The series there are. A window may lie outside the trace of one of several devices, of which there is then no series.
+fn with_window(all: Vec<Result<Option<Series>>>) -> Result<Vec<Series>> {
+    let mut found = Vec::new();
+    let mut failed = None;
+    for series in all {
+        match series {
+            Ok(series) => found.extend(series),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    match failed {
+        Some(error) if found.is_empty() => Err(error),
+        Some(error) => {
+            eprintln!("oomscope: warning: {error}");
+            Ok(found)
+        }
+        None => Ok(found),
+    }
+}
+
+/// What live memory is stacked by, where it is not by site.
+struct Grouping {
+    by: Group,
+    classifier: Option<Classifier>,
+}
+
+impl Grouping {
+    fn new(args: &Args, loaded: &Loaded) -> Result<Self> {
+        let by = args.stack_by.unwrap_or(Group::Site);
+        let rules = args.rules.as_deref().map_or_else(|| Ok(Rules::default()), input::rules)?;
+        let classifier = (by == Group::Category).then(|| Classifier::new(&loaded.snapshot, rules));
+        Ok(Self { by, classifier })
+    }
+
+    fn of(&self, history: &History) -> Option<LifeGroups> {
+        match self.by {
+            Group::Site => None,
+            Group::Category => self.classifier.as_ref().map(|classifier| classifier.classify(history).groups()),
+            Group::Size => Some(by_size(history)),
+            Group::Stream => Some(streams(history)),
+            Group::Pool => Some(pools(history)),
+            Group::Annotation => Some(annotations(history)),
+        }
+    }
 }
 
 /// The timeline of `series` under the name of the file.

@@ -1,6 +1,7 @@
 //! Colours of sites: the same for a site in every picture of every file.
 
 use super::svg::{Pattern, PatternKind, Rgb};
+use crate::analysis::categories::Category;
 
 /// Twelve colours found by maximising the smallest perceived difference (OKLab) between any two, and to the grey of
 /// "other", as seen by normal eyes and with each of the three colour-vision deficiencies; their lightness varies enough
@@ -70,6 +71,10 @@ pub fn shade(at: Option<usize>, count: usize) -> Paint {
 
 /// The two colours that a site gets, in order.
 fn preferred(site: &str) -> [usize; 2] {
+    // There are as many colours as categories, so that each has its own.
+    if let Some(at) = Category::ALL.iter().position(|category| category.name() == site) {
+        return [at % COLOURS.len(), (at + 1) % COLOURS.len()];
+    }
     // FNV-1a, then multiplications that spread it, for names that differ in one digit must not get one colour. It must
     // never change, or old and new pictures disagree.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

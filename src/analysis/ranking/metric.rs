@@ -87,7 +87,7 @@ impl Measure {
     }
 
     /// What `life` adds; `None` when it does not count. In the unit of [`Measure::unit`].
-    pub(super) fn of(self, history: &History, life: LifeId) -> Option<Tally> {
+    pub(in crate::analysis) fn of(self, history: &History, life: LifeId) -> Option<Tally> {
         let lives = &history.lives;
         let bytes = lives.bytes(life);
         let value = match self {
@@ -154,7 +154,7 @@ impl std::ops::AddAssign for Tally {
 const CHUNK: usize = 1 << 16;
 
 /// All life ids of `history` in pieces for parallel work.
-pub(super) fn chunks(history: &History) -> Vec<Range<LifeId>> {
+pub(in crate::analysis) fn chunks(history: &History) -> Vec<Range<LifeId>> {
     let ids = history.lives.ids();
     (ids.start..ids.end).step_by(CHUNK).map(|at| at..ids.end.min(at + CHUNK as u32)).collect()
 }

@@ -2,12 +2,13 @@
 
 use super::columns::{Columns, Extremes};
 use super::{Mark, MarkKind};
+use crate::analysis::steps::{StepSource, Steps};
 use crate::history::History;
 use crate::snapshot::Annotation;
 use crate::units;
 
 /// The marks in the window of `columns`; the peak is that of `shown`.
-pub(super) fn marks(history: &History, columns: &Columns, shown: &Extremes) -> Vec<Mark> {
+pub(super) fn marks(history: &History, columns: &Columns, shown: &Extremes, steps: Option<&Steps>) -> Vec<Mark> {
     let ooms = history.ooms.iter().filter(|oom| columns.window.contains(&oom.event));
     let mut marks: Vec<Mark> = ooms
         .map(|oom| Mark {
@@ -18,8 +19,30 @@ pub(super) fn marks(history: &History, columns: &Columns, shown: &Extremes) -> V
         })
         .collect();
     marks.extend(peak(history, columns, shown));
-    marks.extend(regions(history, columns));
+    marks.extend(steps.into_iter().flat_map(|steps| step_marks(history, columns, steps)));
+    marks.extend(regions(history, columns, steps));
     marks
+}
+
+/// The steps that reach into the window.
+fn step_marks(history: &History, columns: &Columns, steps: &Steps) -> Vec<Mark> {
+    let window = &columns.window;
+    let found = (0..steps.count()).map(|at| (steps.numbers[at], steps.states(at)));
+    found
+        .filter(|(_, states)| states.start < window.end && window.start < states.end)
+        .map(|(number, states)| {
+            let x_end = match states.end < window.end {
+                true => columns.position(history, states.end),
+                false => columns.x_end,
+            };
+            Mark {
+                kind: MarkKind::Step,
+                x: columns.position(history, states.start.max(window.start)),
+                x_end: Some(x_end),
+                label: format!("step {number}"),
+            }
+        })
+        .collect()
 }
 
 /// The first of the highest points.
@@ -32,17 +55,22 @@ fn peak(history: &History, columns: &Columns, shown: &Extremes) -> Option<Mark> 
     Some(Mark { kind: MarkKind::Peak, x, x_end: None, label: format!("peak {}", units::bytes(highest)) })
 }
 
-/// Regions that the program named, in the order of their starts; one that was never left lasts to the end.
-fn regions(history: &History, columns: &Columns) -> Vec<Mark> {
+/// Regions that the program named, in the order of their starts, without those that mark steps; one that was never left
+/// lasts to the end.
+fn regions(history: &History, columns: &Columns, steps: Option<&Steps>) -> Vec<Mark> {
     let snapshot = history.snapshot;
     if history.time_span().is_none() {
         return Vec::new();
     }
-    let is_ours = |mark: &&Annotation| mark.device == history.device.ordinal || mark.device < 0;
+    let by_profiler = steps.is_some_and(|steps| steps.source == StepSource::ProfilerStep);
+    let is_shown = |mark: &&Annotation| {
+        let is_ours = mark.device == history.device.ordinal || mark.device < 0;
+        is_ours && !(by_profiler && snapshot.text(mark.name).starts_with("ProfilerStep#"))
+    };
     let (from, to) = (columns.x.first().copied().unwrap_or(0), columns.x_end);
     let mut open: Vec<(usize, &Annotation)> = Vec::new();
     let mut found: Vec<(u64, Option<u64>, &Annotation)> = Vec::new();
-    for mark in snapshot.annotations.iter().filter(is_ours) {
+    for mark in snapshot.annotations.iter().filter(is_shown) {
         let x = columns.position_of_time(history, mark.time_us);
         if mark.starts {
             open.push((found.len(), mark));
@@ -53,15 +81,11 @@ fn regions(history: &History, columns: &Columns) -> Vec<Mark> {
     }
     let inside = found.into_iter().filter(|(start, end, _)| *start < to && end.unwrap_or(to) > from);
     inside
-        .map(|(start, end, mark)| {
-            let name = snapshot.text(mark.name);
-            let step = name.strip_prefix("ProfilerStep#");
-            Mark {
-                kind: if step.is_some() { MarkKind::Step } else { MarkKind::Annotation },
-                x: start.max(from),
-                x_end: Some(end.unwrap_or(to).min(to)),
-                label: step.map_or_else(|| name.to_owned(), |number| format!("step {number}")),
-            }
+        .map(|(start, end, mark)| Mark {
+            kind: MarkKind::Annotation,
+            x: start.max(from),
+            x_end: Some(end.unwrap_or(to).min(to)),
+            label: snapshot.text(mark.name).to_owned(),
         })
         .collect()
 }

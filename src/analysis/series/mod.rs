@@ -5,7 +5,6 @@ mod blocks;
 mod columns;
 mod marks;
 mod regions;
-mod sites;
 mod sizes;
 
 use std::ops::Range;
@@ -13,12 +12,14 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::failures;
+use super::ranking::LifeGroups;
 use super::sites::Sites;
+use super::steps::{StepSource, Steps};
 use crate::history::History;
 use bands::Bands;
 use columns::Columns;
 use regions::Regions;
-pub use sizes::size_classes;
+pub use sizes::{by_size, size_classes};
 
 /// Name of the band that sums everything without a band of its own.
 pub const OTHER: &str = "other";
@@ -35,8 +36,8 @@ pub struct Series {
     pub device: i64,
     /// What the bands hold.
     pub what: What,
-    /// What a band stands for.
-    pub by: StackBy,
+    /// What a band stands for: `site`, `size`, `category` and so on; `pool` for segments.
+    pub by: &'static str,
     /// First event number, or first time in microseconds since the first event of the trace, of each column.
     pub x: Vec<u64>,
     /// Where the last column ends, in the unit of `x`.
@@ -59,6 +60,8 @@ pub struct Series {
     pub limit: Option<Limit>,
     /// What happened at one instant, or lasted.
     pub marks: Vec<Mark>,
+    /// What the steps among the marks were found by.
+    pub steps: Option<StepSource>,
 }
 
 /// What the bands of a series hold.
@@ -72,19 +75,6 @@ pub enum What {
     Blocks,
     /// Reserved memory: each of the largest segments and expandable ranges is a band, oldest first.
     Segments,
-}
-
-/// What live memory is stacked by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StackBy {
-    /// The code that allocated it.
-    #[default]
-    Site,
-    /// The size of its blocks.
-    Size,
-    /// The kind of pool that it was taken from.
-    Pool,
 }
 
 /// Unit of the horizontal axis.
@@ -160,23 +150,13 @@ pub struct SeriesOptions {
     pub capacity: Option<u64>,
     /// What the bands hold.
     pub what: What,
-    /// What live memory is stacked by.
-    pub by: StackBy,
     /// The events to show; all of them by default.
     pub window: Option<Range<u32>>,
 }
 
 impl Default for SeriesOptions {
     fn default() -> Self {
-        Self {
-            columns: 1200,
-            bands: 12,
-            unit: Unit::Event,
-            capacity: None,
-            what: What::default(),
-            by: StackBy::default(),
-            window: None,
-        }
+        Self { columns: 1200, bands: 12, unit: Unit::Event, capacity: None, what: What::default(), window: None }
     }
 }
 
@@ -197,6 +177,16 @@ impl Default for SeriesOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn series(history: &History, sites: &Sites, options: &SeriesOptions) -> Option<Series> {
+    grouped(history, sites, None, options)
+}
+
+/// [`series`] with live memory stacked by `groups` (from below in their order) instead of by site.
+pub fn grouped(
+    history: &History,
+    sites: &Sites,
+    groups: Option<&LifeGroups>,
+    options: &SeriesOptions,
+) -> Option<Series> {
     let window = options.window.clone().unwrap_or(0..history.events());
     if !history.health.recorded || window.is_empty() {
         return None;
@@ -207,12 +197,13 @@ pub fn series(history: &History, sites: &Sites, options: &SeriesOptions) -> Opti
     let reserved = columns::reserved(history, &columns);
     let shown = if options.what == What::Segments { &reserved } else { &active };
     let of_blocks = |bands: Bands| bands.of_blocks(history, &shown.states);
-    let (bands, by) = match (options.what, options.by) {
-        (What::Segments, _) => (Regions::new(history, sites).bands(options.bands, &shown.states), StackBy::Pool),
-        (What::Blocks, _) => (of_blocks(blocks::bands(history, sites, options.bands, &shown.states)), StackBy::Site),
-        (What::Live, StackBy::Size) => (of_blocks(sizes::bands(history)), StackBy::Size),
-        (What::Live, _) => (of_blocks(sites::bands(history, sites, options.bands, &columns)), StackBy::Site),
+    let (bands, by) = match (options.what, groups) {
+        (What::Segments, _) => (Regions::new(history, sites).bands(options.bands, &shown.states), "pool"),
+        (What::Blocks, _) => (of_blocks(blocks::bands(history, sites, options.bands, &shown.states)), "site"),
+        (What::Live, None) => (of_blocks(bands::by_site(history, sites, options.bands, &columns)), "site"),
+        (What::Live, Some(groups)) => (of_blocks(bands::by_group(history, groups, options.bands, &columns)), groups.by),
     };
+    let steps = Steps::find(history).filter(|steps| steps.source.is_program());
     Some(Series {
         device: history.device.ordinal,
         what: options.what,
@@ -223,7 +214,8 @@ pub fn series(history: &History, sites: &Sites, options: &SeriesOptions) -> Opti
         bands,
         requested: columns::requested(history, &shown.states),
         lowest: shown.lowest.clone(),
-        marks: marks::marks(history, &columns, shown),
+        marks: marks::marks(history, &columns, shown, steps.as_ref()),
+        steps: steps.map(|steps| steps.source),
         reserved: reserved.highest,
         active: active.highest,
         capacity: options.capacity.or_else(|| failures::capacity(history)),

@@ -1,7 +1,7 @@
 //! One band a class of block sizes.
 
-use super::bands::Bands;
 use crate::allocator::{GIB, KIB, MIB};
+use crate::analysis::ranking::LifeGroups;
 use crate::history::History;
 use crate::units::bytes_short;
 
@@ -14,18 +14,15 @@ pub fn size_classes() -> impl Iterator<Item = String> {
     (0..=ENDS.len()).rev().map(name)
 }
 
-/// Largest blocks first.
-pub(super) fn bands(history: &History) -> Bands {
+/// Blocks by the class of their size.
+pub fn by_size(history: &History) -> LifeGroups {
     let lives = &history.lives;
     let class = |bytes: u64| (ENDS.len() - ENDS.partition_point(|&end| end < bytes)) as u32;
-    let of_life: Vec<u32> = lives.ids().map(|life| class(lives.bytes(life))).collect();
-    let mut is_used = [false; ENDS.len() + 1];
-    of_life.iter().for_each(|&class| is_used[class as usize] = true);
-    let used: Vec<usize> = (0..is_used.len()).filter(|&class| is_used[class]).collect();
-    let band_of = |class: u32| used.iter().position(|&other| other == class as usize).unwrap_or(used.len()) as u32;
-    Bands {
-        labels: used.iter().map(|&class| (name(ENDS.len() - class), None)).collect(),
-        of_life: of_life.into_iter().map(band_of).collect(),
+    LifeGroups {
+        by: "size",
+        of_life: lives.ids().map(|life| class(lives.bytes(life))).collect(),
+        names: size_classes().collect(),
+        note: None,
     }
 }
 

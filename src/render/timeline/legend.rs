@@ -2,7 +2,7 @@
 
 use super::data::Data;
 use super::draw::{self, AXIS, Area, Drawn, LABEL, MUTED};
-use crate::analysis::series::{OTHER, Series, StackBy, What};
+use crate::analysis::series::{OTHER, Series, What};
 use crate::render::palette::Paint;
 use crate::render::svg::{Rgb, Svg, px, shorten_to};
 use crate::render::terminal::names::{shared_directory, without};
@@ -30,8 +30,9 @@ pub(super) fn heading(series: &Series) -> &'static str {
     match (series.what, series.by) {
         (What::Segments, _) => "reserved in",
         (What::Blocks, _) => "blocks allocated by",
-        (What::Live, StackBy::Size) => "in blocks of",
-        (What::Live, _) => "allocated by",
+        (What::Live, "site") => "allocated by",
+        (What::Live, "size") => "in blocks of",
+        (What::Live, by) => by,
     }
 }
 

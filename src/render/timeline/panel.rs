@@ -13,7 +13,8 @@ use super::lanes::Lanes;
 use super::legend::{self, LineRow};
 use super::marks::{self, Wanted};
 use super::overlay::{self, Level};
-use crate::analysis::series::{Mark, MarkKind, Series, StackBy, Unit, What, size_classes};
+use crate::analysis::series::{Mark, MarkKind, Series, Unit, What, size_classes};
+use crate::analysis::steps::StepSource;
 use crate::render::palette::{self, Paint};
 use crate::render::svg::{Svg, px, shorten_to};
 use crate::units::{bytes, count};
@@ -131,7 +132,9 @@ impl<'a> Panel<'a> {
             add(ALARM, None, "out of memory", format!("{}×", count(number(MarkKind::Oom))));
         }
         if number(MarkKind::Step) > 0 {
-            add(MUTED, None, "steps", count(number(MarkKind::Step)));
+            let is_guess = matches!(self.series.steps, Some(StepSource::Period { .. }));
+            let name = if is_guess { "steps, found by repetition" } else { "steps" };
+            add(MUTED, None, name, count(number(MarkKind::Step)));
         }
         if lanes.left_out > 0 {
             add(WHITE, None, "regions not shown", count(lanes.left_out as u64));
@@ -233,7 +236,7 @@ impl<'a> Panel<'a> {
 fn paints(series: &Series, data: &Data) -> Vec<Paint> {
     let names = || data.groups.iter().map(|group| group.site.as_deref());
     match (series.what, series.by) {
-        (What::Live, StackBy::Size) => {
+        (What::Live, "size") => {
             let classes: Vec<String> = size_classes().collect();
             let place = |name: &str| classes.iter().position(|class| class == name).unwrap_or(0);
             names().map(|name| palette::shade(name.map(place), classes.len())).collect()
