@@ -7,6 +7,7 @@ mod args;
 mod directory;
 mod estimate;
 mod evidence;
+mod flame;
 mod howto;
 mod info;
 mod input;
@@ -69,6 +70,7 @@ Examples:
   oomscope segments oom.pickle                  where free memory is stuck
   oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
+  oomscope flame oom.pickle -o flame.svg        which calls lead to it
   oomscope oom job.log                          the verdict from the error text alone
   oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
   oomscope howto hook                           code that takes a snapshot when it fails
@@ -84,6 +86,7 @@ enum Command {
     Segments(segments::Args),
     Map(map::Args),
     Timeline(timeline::Args),
+    Flame(flame::Args),
     Oom(oom::Args),
     Estimate(estimate::Args),
     Howto(howto::Args),
@@ -100,6 +103,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Segments(args) => segments::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
+        Command::Flame(args) => flame::run(&args),
         Command::Oom(args) => oom::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),

@@ -160,7 +160,7 @@ pub fn run(args: &Args) -> Result<Status> {
         (true, _) => output::json("timeline", &loaded, &Document { series: &all })?,
         (_, true) => characters(&loaded, &all, args),
         _ => {
-            let title = title(&loaded);
+            let title = loaded.title();
             timeline_svg(&all, &TimelineOptions { title, width: args.width.unwrap_or(1200), height: args.height })
         }
     };
@@ -226,20 +226,15 @@ impl Grouping {
 
 /// The timeline of `series` under the name of the file.
 pub fn picture(loaded: &Loaded, series: &[Series], width: u32) -> String {
-    timeline_svg(series, &TimelineOptions { title: title(loaded), width, ..Default::default() })
+    timeline_svg(series, &TimelineOptions { title: loaded.title(), width, ..Default::default() })
 }
 
 fn characters(loaded: &Loaded, all: &[Series], args: &Args) -> String {
     let width = args.width.map(|width| width as usize).or_else(output::width).unwrap_or(TEXT_WIDTH);
     let height = args.height.map_or(TEXT_HEIGHT, |height| height as usize);
     let charts = all.iter().map(|series| {
-        let title = format!("{} · device {}", title(loaded), series.device);
+        let title = format!("{} · device {}", loaded.title(), series.device);
         timeline_text(series, &title, width, height)
     });
     charts.collect::<Vec<_>>().join("\n")
-}
-
-fn title(loaded: &Loaded) -> String {
-    let part = if loaded.status() == Status::Partial { " (salvaged: a part only)" } else { "" };
-    format!("{}{part}", loaded.name)
 }

@@ -27,6 +27,20 @@ pub enum Metric {
     BytesTime,
 }
 
+impl Metric {
+    /// The value of `--metric`, and of `metric` in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allocated => "allocated",
+            Self::Freed => "freed",
+            Self::Churn => "churn",
+            Self::Count => "count",
+            Self::Lifetime => "lifetime",
+            Self::BytesTime => "bytes-time",
+        }
+    }
+}
+
 /// What is counted, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
@@ -64,12 +78,7 @@ impl Measure {
     pub fn name(self) -> &'static str {
         match self {
             Self::Live(_) => "live",
-            Self::Over(Metric::Allocated, _) => "allocated",
-            Self::Over(Metric::Freed, _) => "freed",
-            Self::Over(Metric::Churn, _) => "churn",
-            Self::Over(Metric::Count, _) => "count",
-            Self::Over(Metric::Lifetime, _) => "lifetime",
-            Self::Over(Metric::BytesTime, _) => "bytes-time",
+            Self::Over(metric, _) => metric.name(),
         }
     }
 

@@ -97,7 +97,7 @@ fn marks(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel, frame: &Frame) ->
 /// Draws the label of mark `i` beside its leader at `x`; returns where the leader starts. `None` when it has no place.
 fn label(area: &Area, frame: &Frame, i: usize, x: i32, colour: Rgb) -> Result<Option<i32>, draw::Error> {
     let Some((_, text, place)) = frame.labels.iter().find(|l| l.0 == i) else { return Ok(None) };
-    let y = px(frame.plot.1 - 6 - LABEL_ROW / 2 - place.row as i32 * LABEL_ROW);
+    let y = px(frame.plot.1 - frame.lanes.height() - 6 - LABEL_ROW / 2 - place.row as i32 * LABEL_ROW);
     // Flags are set towards their leader, so that the estimate of their width does not show.
     let style = LABEL.colour(colour);
     match place.left > x {

@@ -104,7 +104,7 @@ impl<'a> Panel<'a> {
 
     /// Whether the line of requested bytes can be told from the sum.
     fn shows_requested(&self) -> bool {
-        self.rounding().is_some_and(|rounding| rounding > self.data.peak_total() / 50)
+        self.rounding().is_some_and(|rounding| rounding > self.data.peak_total() / 25)
     }
 
     fn lines(&self, lanes: &Lanes) -> Vec<LineRow> {
