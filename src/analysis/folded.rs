@@ -1,6 +1,6 @@
 //! Stacks with their bytes, root first: what flame graphs and other profile formats are made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -39,20 +39,25 @@ pub struct Folded {
     pub total: u64,
     /// The stacks; each occurs once, and none with the value 0.
     pub stacks: Vec<FoldedStack>,
+    /// The frames that are the program's own or an installed package's, not torch's or the standard library's.
+    #[serde(skip)]
+    pub own: BTreeSet<String>,
 }
 
 impl Folded {
     /// One line a stack, as `flamegraph.pl` and its kin read them: frames joined by `;`, a space, the value.
     pub fn lines(&self) -> impl Iterator<Item = String> {
-        self.stacks.iter().map(|stack| format!("{} {}", without_number(stack.frames.join(";")), stack.value))
+        self.stacks.iter().map(|stack| format!("{} {}", joined(&stack.frames), stack.value))
     }
 
     /// All of `parts`, which have the same unit, each below a frame of its name.
     pub fn below(parts: impl IntoIterator<Item = (String, Self)>) -> Option<Self> {
         let mut all: Option<Self> = None;
         for (name, part) in parts {
-            let all = all.get_or_insert_with(|| Self { unit: part.unit, total: 0, stacks: Vec::new() });
-            all.total += part.total;
+            let all =
+                all.get_or_insert_with(|| Self { unit: part.unit, total: 0, stacks: Vec::new(), own: BTreeSet::new() });
+            all.total = all.total.saturating_add(part.total);
+            all.own.extend(part.own);
             all.stacks.extend(part.stacks.into_iter().map(|stack| FoldedStack {
                 frames: std::iter::once(frame_name(&name)).chain(stack.frames).collect(),
                 value: stack.value,
@@ -106,24 +111,33 @@ pub fn fold(history: &History, sites: &Sites, measure: Measure, frames: Frames) 
         },
     );
     let mut stacks: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    let mut own = BTreeSet::new();
     for (slot, value) in sums.into_iter().enumerate().filter(|(_, value)| *value > 0) {
-        let sum = stacks.entry(names(history.snapshot, sites, slot, frames)).or_default();
+        let sum = stacks.entry(names(sites, slot, frames, &mut own)).or_default();
         *sum = sum.saturating_add(value);
     }
     let stacks: Vec<_> = stacks.into_iter().map(|(frames, value)| FoldedStack { frames, value }).collect();
     let total = stacks.iter().fold(0u64, |total, stack| total.saturating_add(stack.value));
-    Folded { unit: measure.unit(history), total, stacks }
+    Folded { unit: measure.unit(history), total, stacks, own }
 }
 
-/// The frames of what `slot` stands for, root first.
-fn names(snapshot: &Snapshot, sites: &Sites, slot: usize, keep: Frames) -> Vec<String> {
+/// The frames of what `slot` stands for, root first; `own` gets the names of the program's.
+fn names(sites: &Sites, slot: usize, keep: Frames, own: &mut BTreeSet<String>) -> Vec<String> {
+    let snapshot = sites.snapshot();
     if slot >= snapshot.stacks.len() {
         return vec![frame_name(&sites.name(sites.of_slot(slot)))];
     }
     let frames = snapshot.stacks.get(StackId(slot as u32));
     let has_python = frames.iter().any(|&frame| sites.is_python(frame));
     let kept = frames.iter().rev().filter(|&&frame| keep == Frames::All || !has_python || sites.is_python(frame));
-    kept.map(|&frame| frame_name(&label(snapshot, frame))).collect()
+    let name = |&frame: &FrameId| {
+        let name = frame_name(&label(snapshot, frame));
+        if sites.is_visible(frame) && !own.contains(&name) {
+            own.insert(name.clone());
+        }
+        name
+    };
+    kept.map(name).collect()
 }
 
 /// `function (file:line)`, as far as it is known.
@@ -143,6 +157,12 @@ fn label(snapshot: &Snapshot, frame: FrameId) -> String {
 /// `name` as one frame of a line: without control characters and without the separator.
 fn frame_name(name: &str) -> String {
     printable(name).replace(';', ":")
+}
+
+/// The frames of one stack as one word of a line: joined by `;`, and read by nobody as a comment or as having a value.
+pub fn joined(frames: &[String]) -> String {
+    let line = without_number(frames.join(";"));
+    if line.trim_start().starts_with('#') { format!("_{line}") } else { line }
 }
 
 /// `line` without a last word that a reader would take for a second value of the line.
@@ -175,6 +195,7 @@ mod tests {
             unit: Unit::Bytes,
             total: value,
             stacks: vec![FoldedStack { frames: vec![frame.to_owned()], value }],
+            own: BTreeSet::new(),
         };
         let all = Folded::below([("device 1".to_owned(), part("f", 3)), ("device 0".to_owned(), part("g", 4))]);
         let lines: Vec<String> = all.iter().flat_map(Folded::lines).collect();

@@ -11,7 +11,8 @@ use inferno::flamegraph::{Direction, Options, Palette, TextTruncateDirection, fr
 
 use super::palette;
 use super::svg::{Rgb, escape, shorten_to};
-use crate::analysis::folded::Folded;
+use super::terminal::names::{shared_directory, without};
+use crate::analysis::folded::{Folded, joined};
 use crate::analysis::ranking::Unit;
 use crate::units::{bytes, count};
 
@@ -19,6 +20,8 @@ use crate::units::{bytes, count};
 const FRAME: usize = 17;
 /// Size of the letters in pixels.
 const FONT: usize = 12;
+/// Width of a letter in the size of the font: the wider ones of common monospace families.
+const LETTER: f64 = 0.61;
 /// Frames narrower than this share of the picture, in percent, are left out: nobody could see them.
 const NARROWEST: f64 = 0.1;
 /// Room at the sides, in pixels.
@@ -46,39 +49,79 @@ struct Panel {
 }
 
 /// Draws `folded`, the root at the top, as an SVG file. `None` when nothing was counted.
+///
+/// The program's own frames have the colour of their line in a timeline, paler; those of torch are grey.
 pub fn flame_svg(folded: &Folded, options: &FlameOptions) -> Option<String> {
-    let lines: Vec<String> = folded.lines().collect();
+    let names = Names::new([folded]);
     let mut colours = PaletteMap::default();
+    colours.insert("", pale(palette::OTHER));
     for frame in folded.stacks.iter().flat_map(|stack| &stack.frames) {
-        colours.insert(frame, colour(frame));
+        let colour = if folded.own.contains(frame) { colour(frame) } else { pale(palette::OTHER) };
+        colours.insert(names.short(frame), colour);
     }
+    let lines: Vec<String> =
+        folded.stacks.iter().map(|stack| format!("{} {}", names.line(&stack.frames), stack.value)).collect();
     let frames = panel(&lines, Some(&mut colours), folded.unit, false, width(options))?;
-    Some(picture(options, &[Panel { heading: String::new(), ..frames }]))
+    Some(picture(options, &[frames]))
 }
 
 /// Draws what differs between `a` and `b`: the frames of `b`, red where they have grown since `a` and blue where they
 /// have shrunk, then those of `a` in the same way. `None` when nothing was counted in either.
-pub fn difference_svg(a: &Folded, b: &Folded, names: (&str, &str), options: &FlameOptions) -> Option<String> {
-    let mut values: BTreeMap<Vec<String>, (u64, u64)> = BTreeMap::new();
+pub fn difference_svg(a: &Folded, b: &Folded, titles: (&str, &str), options: &FlameOptions) -> Option<String> {
+    let names = Names::new([a, b]);
+    let mut values: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for stack in &a.stacks {
-        values.entry(stack.frames.clone()).or_default().0 += stack.value;
+        values.entry(names.line(&stack.frames)).or_default().0 += stack.value;
     }
     for stack in &b.stacks {
-        values.entry(stack.frames.clone()).or_default().1 += stack.value;
+        values.entry(names.line(&stack.frames)).or_default().1 += stack.value;
     }
-    let line = |frames: &[String], before: u64, after: u64| format!("{} {before} {after}", frames.join(";"));
-    let forth: Vec<String> = values.iter().map(|(frames, (a, b))| line(frames, *a, *b)).collect();
-    let back: Vec<String> = values.iter().map(|(frames, (a, b))| line(frames, *b, *a)).collect();
+    let forth: Vec<String> = values.iter().map(|(frames, (a, b))| format!("{frames} {a} {b}")).collect();
+    let back: Vec<String> = values.iter().map(|(frames, (a, b))| format!("{frames} {b} {a}")).collect();
     let width = width(options);
-    let heading = |name: &str, total: u64, what: &str| format!("{name}: {}{what}", value(total, b.unit));
+    let heading = |title: &str, total: u64, what: &str| format!("{title}: {}, {what}", value(total, b.unit));
     let panels = [
         panel(&forth, None, b.unit, false, width)
-            .map(|panel| Panel { heading: heading(names.1, b.total, " (red has grown, blue has shrunk)"), ..panel }),
+            .map(|panel| Panel { heading: heading(titles.1, b.total, "red has grown, blue has shrunk"), ..panel }),
         panel(&back, None, a.unit, true, width)
-            .map(|panel| Panel { heading: heading(names.0, a.total, " (what is blue here was given up)"), ..panel }),
+            .map(|panel| Panel { heading: heading(titles.0, a.total, "what is blue here was given up"), ..panel }),
     ];
     let panels: Vec<Panel> = panels.into_iter().flatten().collect();
     if panels.is_empty() { None } else { Some(picture(options, &panels)) }
+}
+
+/// Frames as they are shown: without the directories that all of the program's share, and without those of packages.
+struct Names {
+    shared: usize,
+}
+
+impl Names {
+    fn new<'f>(folded: impl IntoIterator<Item = &'f Folded>) -> Self {
+        let frames = folded.into_iter().flat_map(|folded| &folded.own);
+        let places = frames.filter_map(|frame| place(frame)).filter(|place| package(place).is_none());
+        Self { shared: shared_directory(places) }
+    }
+
+    fn short(&self, frame: &str) -> String {
+        let Some(place) = place(frame) else { return frame.to_owned() };
+        let short = package(place).unwrap_or_else(|| without(place, self.shared));
+        format!("{}{short})", &frame[..frame.len() - place.len() - 1])
+    }
+
+    /// The stack for inferno.
+    fn line(&self, frames: &[String]) -> String {
+        joined(&frames.iter().map(|frame| self.short(frame)).collect::<Vec<_>>())
+    }
+}
+
+/// `file:line` of a frame.
+fn place(frame: &str) -> Option<&str> {
+    frame.rsplit_once(" (").and_then(|(_, place)| place.strip_suffix(')'))
+}
+
+/// The part of a path behind the directory of installed packages.
+fn package(place: &str) -> Option<&str> {
+    ["/site-packages/", "/dist-packages/"].iter().find_map(|part| place.rsplit_once(part)).map(|(_, rest)| rest)
 }
 
 fn width(options: &FlameOptions) -> usize {
@@ -96,6 +139,7 @@ fn panel(lines: &[String], colours: Option<&mut PaletteMap>, unit: Unit, negate:
     options.image_width = Some(width);
     options.frame_height = FRAME;
     options.font_size = FONT;
+    options.font_width = LETTER;
     options.min_width = NARROWEST;
     options.count_name = VALUES.to_owned();
     options.text_truncate_direction = TextTruncateDirection::Right;
@@ -141,6 +185,9 @@ fn in_words(group: &str, unit: Unit) -> String {
         && let Ok(number) = group[start + 1..at].replace(',', "").parse()
     {
         group.replace_range(start + 1..at + marker.len() - 2, &value(number, unit));
+    }
+    if group.contains("<title>all (") {
+        group = group.replacen("></text>", ">all</text>", 1);
     }
     for name in [" fg:x=\"", " fg:w=\""] {
         if let Some(start) = group.find(name)
@@ -209,10 +256,14 @@ fn picture(options: &FlameOptions, panels: &[Panel]) -> String {
     out
 }
 
-/// The colour of a frame: that of its line in a timeline, paler, so that black letters can be read on it.
+/// The colour of a frame: that of its line in a timeline.
 fn colour(frame: &str) -> Color {
-    let site = frame.rsplit_once(" (").and_then(|(_, place)| place.strip_suffix(')')).unwrap_or(frame);
-    let (r, g, b): Rgb = palette::paints([Some(site)]).first().map_or(palette::OTHER, |paint| paint.colour);
-    let pale = |c: u8| (f64::from(c) * 0.5 + 255.0 * 0.5).round() as u8;
-    Color { r: pale(r), g: pale(g), b: pale(b) }
+    let site = place(frame).unwrap_or(frame);
+    pale(palette::paints([Some(site)]).first().map_or(palette::OTHER, |paint| paint.colour))
+}
+
+/// Pale enough for black letters.
+fn pale((r, g, b): Rgb) -> Color {
+    let mix = |c: u8| (f64::from(c) * 0.5 + 255.0 * 0.5).round() as u8;
+    Color { r: mix(r), g: mix(g), b: mix(b) }
 }
