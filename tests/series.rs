@@ -9,10 +9,10 @@ use oomscope::history::History;
 
 /// Every history of the project's own snapshots that has a trace.
 fn each(check: impl Fn(&str, &History, &Sites)) {
-    let rig = common::files(&common::testdata().join("rig"), common::is_pickle);
-    let cases = common::files(&common::testdata().join("cases"), common::is_pickle);
+    let cases = ["04_expandable_pages", "06_seeded_peak", "07_wrapped_ring", "09_linear_leak", "12_two_devices"];
+    let cases = cases.map(|name| common::testdata().join(format!("cases/{name}.pickle")));
     let mut count = 0;
-    for path in rig.into_iter().chain(cases.into_iter().filter(|path| !path.to_string_lossy().contains("truncated"))) {
+    for path in common::files(&common::testdata().join("rig"), common::is_pickle).into_iter().chain(cases) {
         let snapshot = common::read(&path);
         let sites = Sites::new(&snapshot, By::Line);
         for device in &snapshot.devices {

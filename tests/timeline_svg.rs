@@ -139,6 +139,53 @@ fn several_devices() {
     assert!(svg.contains("peak 352.0 MiB") && svg.contains("↑ capacity 80.00 GiB"));
 }
 
+/// Blocks that come and go, steps, a named region and a limit.
+fn ribbons() -> Series {
+    let block = |site: &str, from: usize, to: usize, mib: u64| {
+        band(site, &(0..40).map(|i| if (from..to).contains(&i) { mib * MIB } else { 0 }).collect::<Vec<_>>())
+    };
+    let region = |x, x_end, label: &str| Mark { x_end: Some(x_end), ..mark(MarkKind::Annotation, x, label) };
+    let step = |i: u64| Mark { x_end: Some(i * 100 + 100), ..mark(MarkKind::Step, i * 100, &format!("step {i}")) };
+    let mut marks: Vec<Mark> = (0..4).map(step).collect();
+    marks.extend([region(20, 180, "forward <pass>"), region(40, 90, "attention"), region(350, 352, "short")]);
+    Series {
+        what: What::Blocks,
+        bands: vec![
+            block("model.py:1", 0, 40, 200),
+            block("model.py:7", 3, 12, 300),
+            block("model.py:7", 15, 30, 300),
+            block("model.py:9", 20, 33, 120),
+            block(OTHER, 0, 40, 16),
+        ],
+        requested: vec![100 * MIB; 40],
+        limit: Some(Limit { bytes: 1_000 * MIB, exact: false }),
+        marks,
+        ..hostile()
+    }
+}
+
+#[test]
+fn blocks_are_ribbons() {
+    let svg = drawn(&[ribbons()], &options("blocks.pickle"));
+    golden("timeline_blocks.svg", &svg);
+    assert!(svg.contains("model.py:7 ×2") && svg.contains("forward &lt;pass&gt;"), "{svg}");
+}
+
+#[test]
+fn many_ribbons_are_bounded() {
+    let mut state = 11u64;
+    let mut noise = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let bands = (0..1_000)
+        .map(|i| band(&format!("file.py:{}", i % 50), &(0..1_200).map(|_| noise() % 5 * MIB).collect::<Vec<_>>()))
+        .collect();
+    let series = Series { what: What::Blocks, x: (0..1_200).collect(), x_end: 1_200, bands, ..hostile() };
+    let svg = drawn(&[series], &options("noise.pickle"));
+    assert!(svg.len() < 2_000_000, "{}", svg.len());
+}
+
 #[test]
 fn the_size_is_bounded() {
     // A generator without structure: nothing can be merged.
