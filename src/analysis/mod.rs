@@ -1,9 +1,11 @@
 //! One file a question. Results are plain structs: text, JSON and pictures are views of them.
 
 pub mod categories;
+pub mod changes;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
+pub mod folded;
 pub mod fragmentation;
 pub mod freeing;
 pub mod growth;

@@ -166,6 +166,11 @@ impl<'a> Sites<'a> {
         self.of_slot(self.slot(history, life))
     }
 
+    /// Whether `frame` is Python, whoever's.
+    pub fn is_python(&self, frame: FrameId) -> bool {
+        matches!(self.owners[frame.index()], Owner::User | Owner::Package | Owner::Library)
+    }
+
     /// The site that `frame` belongs to.
     pub fn of_frame(&self, frame: FrameId) -> Site {
         Site::Frame(self.representatives[frame.index()])

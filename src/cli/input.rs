@@ -89,6 +89,12 @@ impl Loaded {
         self.salvaged().map_or_else(String::new, |warning| format!("{warning}\n\n"))
     }
 
+    /// The file's name for the title of a picture.
+    pub fn title(&self) -> String {
+        let part = if self.salvaged().is_some() { " (salvaged: a part only)" } else { "" };
+        format!("{}{part}", self.name)
+    }
+
     /// Whether the whole file was used.
     pub fn status(&self) -> Status {
         if self.salvaged().is_some() { Status::Partial } else { Status::Done }

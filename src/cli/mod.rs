@@ -7,6 +7,7 @@ mod args;
 mod directory;
 mod estimate;
 mod evidence;
+mod flame;
 mod howto;
 mod info;
 mod input;
@@ -71,6 +72,7 @@ Examples:
   oomscope leaks oom.pickle                     which lines hold more after each step
   oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
+  oomscope flame oom.pickle -o flame.svg        which calls lead to it
   oomscope oom job.log                          the verdict from the error text alone
   oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
   oomscope howto hook                           code that takes a snapshot when it fails
@@ -87,6 +89,7 @@ enum Command {
     Leaks(leaks::Args),
     Map(map::Args),
     Timeline(timeline::Args),
+    Flame(flame::Args),
     Oom(oom::Args),
     Estimate(estimate::Args),
     Howto(howto::Args),
@@ -104,6 +107,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Leaks(args) => leaks::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
+        Command::Flame(args) => flame::run(&args),
         Command::Oom(args) => oom::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),

@@ -27,6 +27,20 @@ pub enum Metric {
     BytesTime,
 }
 
+impl Metric {
+    /// The value of `--metric`, and of `metric` in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allocated => "allocated",
+            Self::Freed => "freed",
+            Self::Churn => "churn",
+            Self::Count => "count",
+            Self::Lifetime => "lifetime",
+            Self::BytesTime => "bytes-time",
+        }
+    }
+}
+
 /// What is counted, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
@@ -64,12 +78,7 @@ impl Measure {
     pub fn name(self) -> &'static str {
         match self {
             Self::Live(_) => "live",
-            Self::Over(Metric::Allocated, _) => "allocated",
-            Self::Over(Metric::Freed, _) => "freed",
-            Self::Over(Metric::Churn, _) => "churn",
-            Self::Over(Metric::Count, _) => "count",
-            Self::Over(Metric::Lifetime, _) => "lifetime",
-            Self::Over(Metric::BytesTime, _) => "bytes-time",
+            Self::Over(metric, _) => metric.name(),
         }
     }
 
@@ -100,7 +109,7 @@ impl Measure {
     }
 
     /// What `life` adds; `None` when it does not count. In the unit of [`Measure::unit`].
-    pub(super) fn of(self, history: &History, life: LifeId) -> Option<Tally> {
+    pub(in crate::analysis) fn of(self, history: &History, life: LifeId) -> Option<Tally> {
         let lives = &history.lives;
         let bytes = lives.bytes(life);
         let value = match self {
@@ -167,7 +176,7 @@ impl std::ops::AddAssign for Tally {
 const CHUNK: usize = 1 << 16;
 
 /// All life ids of `history` in pieces for parallel work.
-pub(super) fn chunks(history: &History) -> Vec<Range<LifeId>> {
+pub(in crate::analysis) fn chunks(history: &History) -> Vec<Range<LifeId>> {
     let ids = history.lives.ids();
     (ids.start..ids.end).step_by(CHUNK).map(|at| at..ids.end.min(at + CHUNK as u32)).collect()
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use groups::{Groups, LifeGroups, annotations, compile_regions, pools, streams};
+pub(in crate::analysis) use metric::chunks;
 pub use metric::{Measure, Metric, Tally, Unit};
 pub use stacks::{StackFrame, StackRow};
 pub use tree::{Branch, Tree, TreeDocument, tree};

@@ -25,10 +25,12 @@ pub enum Bound {
     Time(u64),
     /// A step: its begin as a first bound, its end as a last one.
     Step(u64),
+    /// An OOM, counted from 1, or the last; the peak.
+    Moment(At),
 }
 
-/// A window as the user names it: `A..B`, `A..`, `..B` or one bound alone, each an event number, `@MICROSECONDS` or
-/// `step:N`. Both ends are included.
+/// A window as the user names it: `A..B`, `A..`, `..B` or one bound alone, each an event number, `@MICROSECONDS`,
+/// `step:N`, `oom`, `oom:K` or `peak`. Both ends are included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowSpec {
     first: Option<Bound>,
@@ -39,7 +41,10 @@ pub struct WindowSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
     /// Not one of the forms.
-    #[error("`{0}` is no window: write A..B, A.. or ..B, where A and B are event numbers, @MICROSECONDS or step:N")]
+    #[error(
+        "`{0}` is no window: write A..B, A.. or ..B, where A and B are event numbers, @MICROSECONDS, step:N, oom, oom:K \
+         or peak"
+    )]
     Syntax(String),
     /// No trace.
     #[error("device {0} has no recorded history, so only `--metric live` is known; --device N chooses another")]
@@ -77,7 +82,10 @@ impl FromStr for WindowSpec {
             let bound = match (part.strip_prefix('@'), part.strip_prefix("step:")) {
                 (Some(time), _) => time.parse().map(Bound::Time),
                 (_, Some(step)) => step.parse().map(Bound::Step),
-                _ => part.parse().map(Bound::Event),
+                _ => match part.parse() {
+                    Ok(at @ (At::Oom(_) | At::Peak(_))) => Ok(Bound::Moment(at)),
+                    _ => part.parse().map(Bound::Event),
+                },
             };
             bound.map(Some).map_err(|_| syntax())
         };
@@ -108,6 +116,7 @@ impl WindowSpec {
             Some(Bound::Event(event)) => u64::from(history.moment(At::Event(event)).map(|_| event)?),
             Some(Bound::Time(time)) => first_from(history, time)?,
             Some(Bound::Step(step)) => states_of(steps, step)?.start.into(),
+            Some(Bound::Moment(at)) => history.moment(at)?.event.unwrap_or(0).into(),
         };
         let end = i64::from(history.events()) - 1;
         let last = match self.last {
@@ -115,6 +124,7 @@ impl WindowSpec {
             Some(Bound::Event(event)) => i64::from(event).min(end),
             Some(Bound::Time(time)) => event_of(history, time)?,
             Some(Bound::Step(step)) => i64::from(states_of(steps, step)?.end) - 1,
+            Some(Bound::Moment(at)) => history.moment(at)?.event.map_or(-1, i64::from),
         };
         match (u32::try_from(first), u32::try_from(last)) {
             (Ok(first), Ok(last)) if first <= last => Ok(Window { first, last }),
@@ -170,6 +180,7 @@ mod tests {
         assert_eq!(spec("@5..").unwrap(), WindowSpec { first: Some(Bound::Time(5)), last: None });
         assert_eq!(spec("step:3").unwrap(), WindowSpec { first: Some(Bound::Step(3)), last: Some(Bound::Step(3)) });
         assert_eq!(spec("..").unwrap(), WindowSpec::default());
+        assert_eq!(spec("..oom:2").unwrap().last, Some(Bound::Moment(At::Oom(Some(2)))));
         for wrong in ["", "a..b", "3-7", "step:x..", "-1..3"] {
             assert_eq!(spec(wrong), Err(WindowError::Syntax(wrong.into())), "{wrong}");
         }
