@@ -6,6 +6,8 @@
 
 mod error;
 mod excerpt;
+mod names;
+mod pickle;
 mod requests;
 mod table;
 
@@ -13,6 +15,8 @@ use std::io::Write;
 
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
+pub use names::Names;
+pub use pickle::Pickle;
 pub use requests::Requests;
 pub use table::{Cell, Field, FieldKind, Table};
 
