@@ -10,7 +10,7 @@ use super::args::{InputArgs, RuleArgs};
 use super::atomic::{self, Existing};
 use super::input::Loaded;
 use super::{Status, input};
-use crate::export::{Excerpt, Names, Pickle, Requests, SeriesFormat, SnapshotFormat};
+use crate::export::{Excerpt, NameOptions, Names, Pickle, Requests, SeriesFormat, SnapshotFormat, Window};
 use crate::history::History;
 
 /// Writes the snapshot for other programs: trimmed, without names, as a table, a profile or a trace.
@@ -30,6 +30,20 @@ pub struct Args {
     /// Replace the file that is there
     #[arg(long)]
     force: bool,
+    /// Keep the events from moment A to moment B, both included, and the memory after B: event numbers, @MICROSECONDS,
+    /// peak, oom:K or step:S; A.. goes to the dump
+    #[arg(long, value_name = "A..B")]
+    window: Option<Window>,
+    /// Replace paths, user and host names and the program's own texts, equal ones by equal ones; what is torch's or a
+    /// well-known package's stays
+    #[arg(long)]
+    redact: bool,
+    /// Replace the program's function names too
+    #[arg(long, requires = "redact")]
+    redact_functions: bool,
+    /// Take this directory off the front of file names
+    #[arg(long, value_name = "DIR")]
+    strip_prefix: Option<String>,
     /// Export this device only
     #[arg(long, value_name = "N")]
     device: Option<i64>,
@@ -86,7 +100,7 @@ pub fn run(args: &Args) -> Result<Status> {
     let loaded = load(args)?;
     loaded.warn();
     let histories = loaded.histories(args.device)?;
-    let excerpt = Excerpt::new(&loaded.snapshot, &histories, Names::new(&loaded.snapshot, None));
+    let excerpt = excerpt(args, &loaded, &histories)?;
     let job = Job { histories, excerpt };
     let produce = |out: &mut dyn Write| args.format.write(&job, out).with_context(|| loaded.path.clone());
     match &args.output {
@@ -98,6 +112,22 @@ pub fn run(args: &Args) -> Result<Status> {
         }
     }
     Ok(loaded.status())
+}
+
+/// The part of the file that `args` ask for.
+fn excerpt<'a>(args: &Args, loaded: &'a Loaded, histories: &[History<'a>]) -> Result<Excerpt<'a>> {
+    let snapshot = &loaded.snapshot;
+    let options = NameOptions {
+        strip_prefix: args.strip_prefix.clone(),
+        redact: args.redact,
+        redact_functions: args.redact_functions,
+    };
+    let names = Names::new(snapshot, &options);
+    let Some(window) = &args.window else { return Ok(Excerpt::new(snapshot, histories, names)) };
+    if snapshot.host.is_some() {
+        eprintln!("oomscope: {}: note: pinned host memory is left out of a window", loaded.path);
+    }
+    Excerpt::windowed(snapshot, histories, window, names).with_context(|| loaded.path.clone())
 }
 
 fn load(args: &Args) -> Result<Loaded> {

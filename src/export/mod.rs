@@ -8,17 +8,20 @@ mod error;
 mod excerpt;
 mod names;
 mod pickle;
+mod redact;
 mod requests;
 mod table;
+mod window;
 
 use std::io::Write;
 
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
-pub use names::Names;
+pub use names::{NameOptions, Names, Role};
 pub use pickle::Pickle;
 pub use requests::Requests;
 pub use table::{Cell, Field, FieldKind, Table};
+pub use window::{Window, WindowError};
 
 use crate::history::History;
 

@@ -283,7 +283,8 @@ impl SnapshotBuilder {
                     self.see(keys::HISTORY);
                     // Entry 0 is the most recent user; it describes the block only while that user holds it.
                     block.history = self.history_rows(value)?;
-                    if let Some(newest) = self.extras.histories.get(block.history.range()).and_then(|rows| rows.first()) {
+                    if let Some(newest) = self.extras.histories.get(block.history.range()).and_then(|rows| rows.first())
+                    {
                         recorded = Some(newest.real_size);
                         block.stack = newest.stack;
                     }
@@ -326,11 +327,7 @@ impl SnapshotBuilder {
         }
     }
 
-    pub(super) fn history(
-        &mut self,
-        mut history: BlockHistory,
-        pairs: &[Word],
-    ) -> Result<BlockHistory, BuildError> {
+    pub(super) fn history(&mut self, mut history: BlockHistory, pairs: &[Word]) -> Result<BlockHistory, BuildError> {
         for (key, value) in fields(pairs) {
             self.schema.history.insert(key);
             match key.0 {
