@@ -10,12 +10,15 @@ use super::args::{InputArgs, RuleArgs};
 use super::atomic::{self, Existing};
 use super::input::Loaded;
 use super::{Status, input};
-use crate::export::{Excerpt, NameOptions, Names, Pickle, Requests, SeriesFormat, SnapshotFormat, Window};
+use crate::export::{Excerpt, Json, NameOptions, Names, Pickle, Requests, SeriesFormat, SnapshotFormat, Window};
 use crate::history::History;
 
 /// Writes the snapshot for other programs: trimmed, without names, as a table, a profile or a trace.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  oomscope export oom.pickle --format pickle -o small.pickle --window 100..200   the events 100 to 200
+  oomscope export oom.pickle --format pickle -o public.pickle --redact           without names of people and projects
+  oomscope export oom.pickle --format json | jq '.frames[:3]'                    everything, one row a line
   oomscope export oom.pickle --format requests -o ops.json   what the program asked for, for whatif --requests")]
 pub struct Args {
     /// Snapshot: a pickle (.gz, .zst, .zip too), an HTML page of _memory_viz.py, JSON; `-` reads standard input
@@ -59,6 +62,8 @@ pub struct Args {
 enum Format {
     /// A snapshot as PyTorch writes it
     Pickle,
+    /// Everything that is read of the file, one row a line
+    Json,
     /// Requests and frees, for `whatif --requests`
     Requests,
 }
@@ -67,8 +72,16 @@ impl Format {
     /// Whether a terminal can show it.
     fn is_text(self) -> bool {
         match self {
-            Self::Requests => true,
+            Self::Json | Self::Requests => true,
             Self::Pickle => false,
+        }
+    }
+
+    /// Whether it is made of the part of the file that `--window`, `--redact` and `--strip-prefix` choose.
+    fn takes_part(self) -> bool {
+        match self {
+            Self::Pickle | Self::Json => true,
+            Self::Requests => false,
         }
     }
 
@@ -76,6 +89,7 @@ impl Format {
     fn write(self, job: &Job, out: &mut dyn Write) -> Result<()> {
         match self {
             Self::Pickle => Pickle.write(&job.excerpt, out)?,
+            Self::Json => Json.write(&job.excerpt, out)?,
             Self::Requests => Requests.write(&job.histories, out)?,
         }
         Ok(())
@@ -89,6 +103,10 @@ struct Job<'a> {
 }
 
 pub fn run(args: &Args) -> Result<Status> {
+    ensure!(
+        args.format.takes_part() || !(args.window.is_some() || args.redact || args.strip_prefix.is_some()),
+        "this format takes no --window, --redact or --strip-prefix: export a pickle with them first, then that"
+    );
     let existing = if args.force { Existing::Replace } else { Existing::Keep };
     match &args.output {
         Some(path) => atomic::check(path, existing)?,

@@ -6,6 +6,7 @@
 
 mod error;
 mod excerpt;
+mod json;
 mod names;
 mod pickle;
 mod redact;
@@ -17,6 +18,7 @@ use std::io::Write;
 
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
+pub use json::Json;
 pub use names::{NameOptions, Names, Role};
 pub use pickle::Pickle;
 pub use requests::Requests;

@@ -62,18 +62,10 @@ impl<'a> Names<'a> {
         filename[start(filename, self.strip.as_deref())..].into()
     }
 
-    /// The function name of `frame`.
+    /// The function name of `frame`; of a stack of the forward pass, its line of the traceback.
     pub fn function(&self, frame: FrameId) -> Cow<'_, str> {
         match &self.redaction {
             Some(redaction) => redaction.function(frame).into(),
-            None => self.snapshot.text(self.snapshot.frame(frame).name).into(),
-        }
-    }
-
-    /// The line of a traceback of the forward pass that `frame` stands for.
-    pub fn forward_line(&self, frame: FrameId) -> Cow<'_, str> {
-        match &self.redaction {
-            Some(_) => format!("forward frame {}", frame.0).into(),
             None => self.snapshot.text(self.snapshot.frame(frame).name).into(),
         }
     }

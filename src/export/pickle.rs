@@ -132,7 +132,7 @@ impl<W: Write> Writer<'_, '_, W> {
         if keys.has("device_traces") {
             self.pickle.key("device_traces")?;
             self.pickle.begin_list()?;
-            for ordinal in 0..self.snapshot.visible_devices as i64 {
+            for ordinal in 0..self.snapshot.schema.traces as i64 {
                 let device = excerpt.devices.iter().find(|device| device.ordinal == ordinal);
                 self.trace(device)?;
             }
@@ -424,7 +424,7 @@ impl<W: Write> Writer<'_, '_, W> {
         let handle = self.pickle.share()?;
         self.forward_stacks.insert(id, handle);
         for &frame in self.snapshot.stacks.get(id) {
-            self.pickle.interned(&self.excerpt.names.forward_line(frame))?;
+            self.pickle.interned(&self.excerpt.names.function(frame))?;
         }
         self.pickle.end()?;
         Ok(())

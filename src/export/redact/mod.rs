@@ -6,7 +6,7 @@
 
 mod path;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use path::Paths;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::names::Role;
 use crate::allocator::AllocatorSettings;
 use crate::analysis::sites::Sites;
-use crate::snapshot::{FrameId, Snapshot, StrId};
+use crate::snapshot::{FrameId, Snapshot, StackId, StrId};
 
 /// The stand-ins for one file.
 pub(super) struct Redaction {
@@ -31,13 +31,18 @@ impl Redaction {
         let mut paths = Paths::default();
         let mut stand_ins = HashMap::new();
         let (mut filenames, mut names) = (Vec::new(), Vec::new());
-        for frame in &snapshot.frames {
+        let forward = forward_lines(snapshot);
+        for (id, frame) in (0..).zip(&snapshot.frames) {
             let filename = snapshot.text(frame.filename);
             filenames.push(paths.replace(filename, start(filename)));
             let name = snapshot.text(frame.name);
             let next = stand_ins.len() + 1;
             let mut number = || *stand_ins.entry(name).or_insert(next);
             let is_public = Sites::is_library(snapshot, frame);
+            if forward.contains(&FrameId(id)) {
+                names.push(format!("forward frame {id}"));
+                continue;
+            }
             names.push(match without_path(name) {
                 Some(rest) if !functions || is_public => format!("{rest}#{}", number()),
                 Some(_) => format!("function{}", number()),
@@ -68,6 +73,15 @@ impl Redaction {
     pub(super) fn settings(&self) -> &BTreeMap<String, Value> {
         &self.settings
     }
+}
+
+/// The frames that stand for a line of a traceback of the forward pass, which quotes the program.
+fn forward_lines(snapshot: &Snapshot) -> HashSet<FrameId> {
+    let events = (0..snapshot.events.len()).map(|row| snapshot.events.forward.get(row));
+    let blocks = snapshot.blocks.iter().map(|block| block.forward);
+    let segments = snapshot.segments.iter().map(|segment| segment.forward);
+    let stacks: HashSet<StackId> = events.chain(blocks).chain(segments).collect();
+    stacks.into_iter().flat_map(|stack| snapshot.stacks.get(stack)).copied().collect()
 }
 
 /// Names that Python itself gives.
