@@ -4,6 +4,8 @@
 //! `output` (writing).
 
 mod args;
+mod atomic;
+mod completions;
 mod directory;
 mod estimate;
 mod evidence;
@@ -12,6 +14,12 @@ mod howto;
 mod info;
 mod input;
 mod leaks;
+mod export;
+mod help;
+mod howto;
+mod info;
+mod input;
+mod man;
 mod map;
 mod oom;
 mod output;
@@ -20,12 +28,13 @@ mod report;
 mod segments;
 mod timeline;
 mod top;
+mod version;
 mod whatif;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +66,7 @@ impl From<Status> for ExitCode {
 /// Reads the pickle written by torch.cuda.memory._dump_snapshot, on any machine: no GPU, Python or network is needed.
 /// `oomscope FILE` is short for `oomscope report FILE`; a directory gives one line a file.
 #[derive(Parser)]
-#[command(name = "oomscope", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "oomscope", version, long_version = version::long(), max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -75,6 +84,7 @@ Examples:
   oomscope flame oom.pickle -o flame.svg        which calls lead to it
   oomscope oom job.log                          the verdict from the error text alone
   oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
+  oomscope export oom.pickle -f json            the file for other programs
   oomscope howto hook                           code that takes a snapshot when it fails
   oomscope whatif oom.pickle                    would another allocator setting have passed?
 
@@ -94,11 +104,20 @@ enum Command {
     Estimate(estimate::Args),
     Howto(howto::Args),
     Whatif(whatif::Args),
+    Export(export::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// The command line with its help.
+fn command() -> clap::Command {
+    help::grouped(Cli::command())
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Status> {
-    let cli = Cli::parse_from(with_default_command(arguments.into_iter().collect()));
+    let matches = command().get_matches_from(with_default_command(arguments.into_iter().collect()));
+    let cli = Cli::from_arg_matches(&matches)?;
     match cli.command {
         Command::Report(args) => report::run(&args),
         Command::Info(args) => info::run(&args),
@@ -112,6 +131,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),
         Command::Whatif(args) => whatif::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 
