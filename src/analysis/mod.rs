@@ -15,6 +15,7 @@ pub mod pinning;
 pub mod pool_key;
 pub mod pools;
 pub mod ranking;
+pub mod regions;
 pub mod report;
 pub mod search;
 pub mod segments;

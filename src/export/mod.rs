@@ -7,16 +7,16 @@
 mod error;
 mod excerpt;
 mod requests;
-mod table;
+pub mod tables;
 
 use std::io::Write;
 
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
 pub use requests::Requests;
-pub use table::{Cell, Field, FieldKind, Table};
 
 use crate::history::History;
+use tables::Table;
 
 /// Result of every export.
 pub type Result<T> = std::result::Result<T, ExportError>;
