@@ -4,13 +4,16 @@
 //! needs no second copy in memory. One file a format; each implements the trait of the kind of input that it takes:
 //! [`SnapshotFormat`] the file itself, [`SeriesFormat`] what happened over time, [`TableFormat`] rows of columns.
 
+mod csv;
 mod error;
 mod excerpt;
+pub mod parquet;
 mod requests;
 pub mod tables;
 
 use std::io::Write;
 
+pub use csv::Csv;
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
 pub use requests::Requests;
