@@ -193,10 +193,20 @@ fn names(snapshot: &Snapshot, sites: &Sites, slot: usize, keep: Frames) -> Vec<S
     if slot >= snapshot.stacks.len() {
         return vec![frame_name(&sites.name(sites.of_slot(slot)))];
     }
-    let frames = snapshot.stacks.get(StackId(slot as u32));
+    kept(snapshot, sites, StackId(slot as u32), keep).map(|frame| frame_name(&label(snapshot, frame))).collect()
+}
+
+/// The frames of `stack` that are kept, root first.
+pub fn kept<'s>(
+    snapshot: &'s Snapshot,
+    sites: &'s Sites,
+    stack: StackId,
+    keep: Frames,
+) -> impl Iterator<Item = FrameId> + 's {
+    let frames = snapshot.stacks.get(stack);
     let has_python = frames.iter().any(|&frame| sites.is_python(frame));
-    let kept = frames.iter().rev().filter(|&&frame| keep == Frames::All || !has_python || sites.is_python(frame));
-    kept.map(|&frame| frame_name(&label(snapshot, frame))).collect()
+    let is_kept = move |frame: &FrameId| keep == Frames::All || !has_python || sites.is_python(*frame);
+    frames.iter().rev().copied().filter(is_kept)
 }
 
 /// `function (file:line)`, as far as it is known.

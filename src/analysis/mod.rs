@@ -15,6 +15,7 @@ pub mod pin;
 pub mod pinning;
 pub mod pool_key;
 pub mod pools;
+pub mod profile;
 pub mod ranking;
 pub mod regions;
 pub mod report;

@@ -19,6 +19,9 @@ pub enum ExportError {
     /// The format describes one device.
     #[error("this format describes one device, but the file has {0}: choose one with --device N")]
     OneDevice(usize),
+    /// The moment that was asked for does not exist on a device.
+    #[error(transparent)]
+    Moment(#[from] crate::history::MomentError),
     /// The Parquet library refused to write or read.
     #[error("Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),

@@ -7,7 +7,11 @@
 mod csv;
 mod error;
 mod excerpt;
+mod folded;
 pub mod parquet;
+mod perfetto;
+mod pprof;
+mod protobuf;
 mod requests;
 pub mod tables;
 
@@ -16,6 +20,9 @@ use std::io::Write;
 pub use csv::Csv;
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
+pub use folded::Folded;
+pub use perfetto::Perfetto;
+pub use pprof::Pprof;
 pub use requests::Requests;
 
 use crate::history::History;
