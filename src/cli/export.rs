@@ -10,7 +10,7 @@ use super::args::{InputArgs, RuleArgs};
 use super::atomic::{self, Existing};
 use super::input::Loaded;
 use super::{Status, input};
-use crate::export::{Requests, SeriesFormat};
+use crate::export::{Excerpt, Names, Pickle, Requests, SeriesFormat, SnapshotFormat};
 use crate::history::History;
 
 /// Writes the snapshot for other programs: trimmed, without names, as a table, a profile or a trace.
@@ -43,6 +43,8 @@ pub struct Args {
 /// One line a format; [`Format::write`] says what writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// A snapshot as PyTorch writes it
+    Pickle,
     /// Requests and frees, for `whatif --requests`
     Requests,
 }
@@ -52,12 +54,14 @@ impl Format {
     fn is_text(self) -> bool {
         match self {
             Self::Requests => true,
+            Self::Pickle => false,
         }
     }
 
     /// Writes `job` to `out` in this format.
     fn write(self, job: &Job, out: &mut dyn Write) -> Result<()> {
         match self {
+            Self::Pickle => Pickle.write(&job.excerpt, out)?,
             Self::Requests => Requests.write(&job.histories, out)?,
         }
         Ok(())
@@ -67,6 +71,7 @@ impl Format {
 /// What there is to export.
 struct Job<'a> {
     histories: Vec<History<'a>>,
+    excerpt: Excerpt<'a>,
 }
 
 pub fn run(args: &Args) -> Result<Status> {
@@ -80,7 +85,9 @@ pub fn run(args: &Args) -> Result<Status> {
     }
     let loaded = load(args)?;
     loaded.warn();
-    let job = Job { histories: loaded.histories(args.device)? };
+    let histories = loaded.histories(args.device)?;
+    let excerpt = Excerpt::new(&loaded.snapshot, &histories, Names::new(&loaded.snapshot, None));
+    let job = Job { histories, excerpt };
     let produce = |out: &mut dyn Write| args.format.write(&job, out).with_context(|| loaded.path.clone());
     match &args.output {
         Some(path) => atomic::write(path, existing, produce)?,
