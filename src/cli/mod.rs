@@ -18,6 +18,7 @@ mod output;
 mod progress;
 mod report;
 mod segments;
+mod tables;
 mod timeline;
 mod top;
 mod whatif;
