@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
-use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
@@ -83,27 +83,26 @@ pub fn records<R: OwnedRecord>(path: &Path) -> Result<Vec<R>> {
 fn column(schema: &ColumnSchema, reader: ColumnReader, rows: usize) -> Result<Column> {
     let (values, valid) = match schema.kind {
         Kind::U64 => {
-            let (values, valid) = get::<Int64Type>(reader, rows, schema)?;
+            let (values, valid) = get::<Int64Type>(reader, rows, schema, 0)?;
             (Values::U64(values.into_iter().map(|value| value as u64).collect()), valid)
         }
         Kind::I64 | Kind::TimeUs => {
-            let (values, valid) = get::<Int64Type>(reader, rows, schema)?;
+            let (values, valid) = get::<Int64Type>(reader, rows, schema, 0)?;
             (Values::I64(values), valid)
         }
         Kind::F64 => {
-            let (values, valid) = get::<DoubleType>(reader, rows, schema)?;
+            let (values, valid) = get::<DoubleType>(reader, rows, schema, 0.0)?;
             (Values::F64(values), valid)
         }
         Kind::Bool => {
-            let (values, valid) = get::<BoolType>(reader, rows, schema)?;
+            let (values, valid) = get::<BoolType>(reader, rows, schema, false)?;
             (Values::Bool(values), valid)
         }
         Kind::Text => {
-            let (values, valid) = get::<ByteArrayType>(reader, rows, schema)?;
+            let (values, valid) = get::<ByteArrayType>(reader, rows, schema, ByteArray::from(""))?;
             let mut texts = Texts::default();
             for value in &values {
-                // A value that is missing has no bytes at all.
-                texts.push(if value.is_empty() { "" } else { value.as_utf8()? });
+                texts.push(value.as_utf8()?);
             }
             (Values::Text(texts), valid)
         }
@@ -111,11 +110,13 @@ fn column(schema: &ColumnSchema, reader: ColumnReader, rows: usize) -> Result<Co
     Ok(Column { values, valid })
 }
 
-/// The values of `rows` rows, defaults where they are missing, and which are there.
-fn get<T: DataType>(reader: ColumnReader, rows: usize, schema: &ColumnSchema) -> Result<(Vec<T::T>, Option<Vec<bool>>)>
-where
-    T::T: Default,
-{
+/// The values of `rows` rows, `blank` where they are missing, and which are there.
+fn get<T: DataType>(
+    reader: ColumnReader,
+    rows: usize,
+    schema: &ColumnSchema,
+    blank: T::T,
+) -> Result<(Vec<T::T>, Option<Vec<bool>>)> {
     let mut reader = get_typed_column_reader::<T>(reader);
     let (mut present, mut levels) = (Vec::new(), Vec::new());
     let mut read = 0;
@@ -135,7 +136,8 @@ where
         return Err(ParquetError::General(format!("the column `{}` has gaps", schema.name)).into());
     }
     let mut present = present.into_iter();
-    let values = levels.iter().map(|&level| if level > 0 { present.next() } else { None }.unwrap_or_default());
+    let values =
+        levels.iter().map(|&level| if level > 0 { present.next() } else { None }.unwrap_or_else(|| blank.clone()));
     let values = values.collect();
     Ok((values, schema.nullable.then(|| levels.iter().map(|&level| level > 0).collect())))
 }
