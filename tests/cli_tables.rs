@@ -94,7 +94,7 @@ fn parquet_is_read_by_pyarrow_and_duckdb() {
 import duckdb, json, pyarrow.parquet as pq, sys
 directory = sys.argv[1]
 schema = pq.read_schema(directory + '/events.parquet')
-sql = lambda query: duckdb.sql(query.replace('DIR', directory)).fetchone()[0]
+sql = lambda query: duckdb.sql(query.replace('DIR', directory)).fetchall()[0][0]
 print(json.dumps({
     'address': str(schema.field('address').type),
     'time': str(schema.field('time_us').type),

@@ -20,8 +20,8 @@ def load(path):
     with opener(path, "rb") as file:
         top = Plain(file).load()
     # Their order means nothing.
-    if isinstance(top, dict) and "host_segments" in top:
-        top["host_segments"].sort(key=lambda segment: segment["address"])
+    for segments in [top] if isinstance(top, list) else [top.get("segments", []), top.get("host_segments", [])]:
+        segments.sort(key=lambda segment: (segment["device"], segment["address"] % 2**64))
     return top
 
 

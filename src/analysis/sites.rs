@@ -98,6 +98,11 @@ impl<'a> Sites<'a> {
         Self { snapshot, owners, by, representatives, has_python }
     }
 
+    /// Whether `frame` is code of torch, of the standard library or of the system, as nobody's own code is.
+    pub fn is_library(snapshot: &Snapshot, frame: &Frame) -> bool {
+        matches!(owner(snapshot, frame), Owner::Library | Owner::NativeLibrary | Owner::Autograd)
+    }
+
     /// Number of slots that [`Sites::slot`] gives.
     pub fn slots(&self) -> usize {
         self.snapshot.stacks.len() + WITHOUT_FRAMES.len()

@@ -13,13 +13,17 @@ use super::tables::{self, TableArgs};
 use super::{Status, input};
 use crate::export::tables::{Source, TableName};
 use crate::export::{
-    Csv, Excerpt, Folded, Names, Parquet, Perfetto, Pickle, Pprof, Requests, SeriesFormat, SnapshotFormat, TableFormat,
+    Csv, Excerpt, Folded, Json, NameOptions, Names, Parquet, Perfetto, Pickle, Pprof, Requests, SeriesFormat,
+    SnapshotFormat, TableFormat, Window,
 };
 use crate::history::{At, History};
 
 /// Writes the snapshot for other programs: trimmed, without names, as a table, a profile or a trace.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  oomscope export oom.pickle --format pickle -o small.pickle --window 100..200   the events 100 to 200
+  oomscope export oom.pickle --format pickle -o public.pickle --redact           without names of people and projects
+  oomscope export oom.pickle --format json | jq '.frames[:3]'                    everything, one row a line
   oomscope export oom.pickle --format requests -o ops.json   what the program asked for, for whatif --requests
   oomscope export oom.pickle --format pprof -o mem.pb.gz     go tool pprof -http : mem.pb.gz
   oomscope export oom.pickle --format perfetto -o mem.json   open it in ui.perfetto.dev
@@ -38,6 +42,20 @@ pub struct Args {
     /// Replace the file that is there
     #[arg(long)]
     force: bool,
+    /// Keep the events from moment A to moment B, both included, and the memory after B: event numbers, @MICROSECONDS,
+    /// peak, oom:K or step:S; A.. goes to the dump
+    #[arg(long, value_name = "A..B")]
+    window: Option<Window>,
+    /// Replace paths, user and host names and the program's own texts, equal ones by equal ones; what is torch's or a
+    /// well-known package's stays
+    #[arg(long)]
+    redact: bool,
+    /// Replace the program's function names too
+    #[arg(long, requires = "redact")]
+    redact_functions: bool,
+    /// Take this directory off the front of file names
+    #[arg(long, value_name = "DIR")]
+    strip_prefix: Option<String>,
     /// Export this device only
     #[arg(long, value_name = "N")]
     device: Option<i64>,
@@ -57,6 +75,8 @@ pub struct Args {
 enum Format {
     /// A snapshot as PyTorch writes it
     Pickle,
+    /// Everything that is read of the file, one row a line
+    Json,
     /// Requests and frees, for `whatif --requests`
     Requests,
     /// Tables as comma-separated values
@@ -75,7 +95,7 @@ impl Format {
     /// Whether a terminal can show it.
     fn is_text(self) -> bool {
         match self {
-            Self::Requests | Self::Csv | Self::Folded | Self::Perfetto => true,
+            Self::Json | Self::Requests | Self::Csv | Self::Folded | Self::Perfetto => true,
             Self::Pickle | Self::Parquet | Self::Pprof => false,
         }
     }
@@ -89,10 +109,19 @@ impl Format {
         }
     }
 
+    /// Whether it is made of the part of the file that `--window`, `--redact` and `--strip-prefix` choose.
+    fn takes_part(self) -> bool {
+        match self {
+            Self::Pickle | Self::Json => true,
+            _ => false,
+        }
+    }
+
     /// Writes `job` to `out` in this format.
     fn write(self, job: &Job, out: &mut dyn Write) -> Result<()> {
         match self {
             Self::Pickle => Pickle.write(&job.excerpt, out)?,
+            Self::Json => Json.write(&job.excerpt, out)?,
             Self::Requests => Requests.write(&job.histories, out)?,
             Self::Csv | Self::Parquet => {
                 if let Some(((format, _), name)) = self.of_tables().zip(job.table) {
@@ -116,6 +145,14 @@ struct Job<'a> {
 }
 
 pub fn run(args: &Args) -> Result<Status> {
+    ensure!(
+        args.format.takes_part() || !(args.window.is_some() || args.redact || args.strip_prefix.is_some()),
+        "this format takes no --window, --redact or --strip-prefix: export a pickle with them first, then that"
+    );
+    ensure!(
+        args.at.at.is_none() || matches!(args.format, Format::Folded | Format::Pprof),
+        "--at goes with --format folded or pprof: the others have every moment"
+    );
     let existing = if args.force { Existing::Replace } else { Existing::Keep };
     if let Some(root) = &args.tables.tables {
         ensure!(args.format == Format::Parquet, "a dataset is of Parquet files: --tables goes with --format parquet");
@@ -136,12 +173,12 @@ pub fn run(args: &Args) -> Result<Status> {
     let loaded = load(args)?;
     loaded.warn();
     let histories = loaded.histories(args.device)?;
-    let excerpt = Excerpt::new(&loaded.snapshot, &histories, Names::new(&loaded.snapshot, None));
     if let Some(((format, ending), directory)) = all.zip(args.output.as_deref()) {
         let source = Source::new(&loaded.snapshot, &histories);
         tables::write_all(directory, existing, &source, format, ending)?;
         return Ok(loaded.status());
     }
+    let excerpt = excerpt(args, &loaded, &histories)?;
     let job = Job { histories, excerpt, at: args.at.moment(), table: args.tables.table };
     let produce = |out: &mut dyn Write| args.format.write(&job, out).with_context(|| loaded.path.clone());
     match &args.output {
@@ -153,6 +190,22 @@ pub fn run(args: &Args) -> Result<Status> {
         }
     }
     Ok(loaded.status())
+}
+
+/// The part of the file that `args` ask for.
+fn excerpt<'a>(args: &Args, loaded: &'a Loaded, histories: &[History<'a>]) -> Result<Excerpt<'a>> {
+    let snapshot = &loaded.snapshot;
+    let options = NameOptions {
+        strip_prefix: args.strip_prefix.clone(),
+        redact: args.redact,
+        redact_functions: args.redact_functions,
+    };
+    let names = Names::new(snapshot, &options);
+    let Some(window) = &args.window else { return Ok(Excerpt::new(snapshot, histories, names)) };
+    if snapshot.host.is_some() {
+        eprintln!("oomscope: {}: note: pinned host memory is left out of a window", loaded.path);
+    }
+    Excerpt::windowed(snapshot, histories, window, names).with_context(|| loaded.path.clone())
 }
 
 fn load(args: &Args) -> Result<Loaded> {

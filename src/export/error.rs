@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::WindowError;
 use crate::pickle::write::WriteError;
 
 /// Why an export could not be written. The text does not name the file: the caller knows it.
@@ -16,6 +17,9 @@ pub enum ExportError {
     /// A value that JSON cannot hold.
     #[error("cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// There is no such window.
+    #[error(transparent)]
+    Window(#[from] WindowError),
     /// The format describes one device.
     #[error("this format describes one device, but the file has {0}: choose one with --device N")]
     OneDevice(usize),

@@ -9,14 +9,17 @@ pub mod dataset;
 mod error;
 mod excerpt;
 mod folded;
+mod json;
 mod names;
 pub mod parquet;
 mod perfetto;
 mod pickle;
 mod pprof;
 mod protobuf;
+mod redact;
 mod requests;
 pub mod tables;
+mod window;
 
 use std::io::Write;
 
@@ -25,11 +28,13 @@ pub use csv::Csv;
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
 pub use folded::Folded;
-pub use names::Names;
+pub use json::Json;
+pub use names::{NameOptions, Names, Role};
 pub use perfetto::Perfetto;
 pub use pickle::Pickle;
 pub use pprof::Pprof;
 pub use requests::Requests;
+pub use window::{Window, WindowError};
 
 use crate::history::History;
 use tables::Table;

@@ -8,11 +8,11 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::{DeviceExcerpt, Excerpt, Result, SnapshotFormat};
+use super::{DeviceExcerpt, Excerpt, Result, Role, SnapshotFormat};
 use crate::allocator::PoolKind;
 use crate::pickle::write::{Handle, PickleWriter};
 use crate::snapshot::{
-    Action, Block, BlockState, Event, FrameId, HistoryRows, Keys, PoolId, Schema, Segment, Snapshot, StackId, StrId,
+    Action, Block, BlockHistory, BlockState, Event, FrameId, Keys, PoolId, Schema, Segment, Snapshot, StackId, StrId,
 };
 
 /// A pickle of protocol 4.
@@ -132,7 +132,7 @@ impl<W: Write> Writer<'_, '_, W> {
         if keys.has("device_traces") {
             self.pickle.key("device_traces")?;
             self.pickle.begin_list()?;
-            for ordinal in 0..self.snapshot.visible_devices as i64 {
+            for ordinal in 0..self.snapshot.schema.traces as i64 {
                 let device = excerpt.devices.iter().find(|device| device.ordinal == ordinal);
                 self.trace(device)?;
             }
@@ -140,7 +140,7 @@ impl<W: Write> Writer<'_, '_, W> {
         }
         if keys.has("allocator_settings") {
             self.pickle.key("allocator_settings")?;
-            self.pickle.value(&*excerpt.names.settings())?;
+            self.pickle.value(excerpt.names.settings())?;
         }
         if keys.has("external_annotations") {
             self.pickle.key("external_annotations")?;
@@ -162,14 +162,14 @@ impl<W: Write> Writer<'_, '_, W> {
         self.pickle.begin_list()?;
         for device in devices {
             for segment in device.segments.iter() {
-                self.segment(segment, &device.blocks[segment.blocks.clone()])?;
+                self.segment(segment, device)?;
             }
         }
         self.pickle.end()?;
         Ok(())
     }
 
-    fn segment(&mut self, segment: &Segment, blocks: &[Block]) -> Result<()> {
+    fn segment(&mut self, segment: &Segment, device: &DeviceExcerpt) -> Result<()> {
         self.pickle.begin_dict()?;
         self.pickle.key("device")?;
         self.pickle.i64(segment.device)?;
@@ -207,8 +207,8 @@ impl<W: Write> Writer<'_, '_, W> {
         if self.schema.blocks {
             self.pickle.key("blocks")?;
             self.pickle.begin_list()?;
-            for block in blocks {
-                self.block(block)?;
+            for block in &device.blocks[segment.blocks.clone()] {
+                self.block(block, device)?;
             }
             self.pickle.end()?;
         }
@@ -216,7 +216,7 @@ impl<W: Write> Writer<'_, '_, W> {
         Ok(())
     }
 
-    fn block(&mut self, block: &Block) -> Result<()> {
+    fn block(&mut self, block: &Block, device: &DeviceExcerpt) -> Result<()> {
         self.pickle.begin_dict()?;
         if self.schema.block_address {
             self.pointer("address", block.address)?;
@@ -237,21 +237,20 @@ impl<W: Write> Writer<'_, '_, W> {
         }
         self.forward(block.forward)?;
         if self.schema.history {
-            self.history(block)?;
+            self.history(&device.histories[block.history.range()])?;
         }
         self.pickle.end()?;
         Ok(())
     }
 
     /// The users of a block. The key is absent where there is none, as torch 2.0 has it.
-    fn history(&mut self, block: &Block) -> Result<()> {
-        let HistoryRows { len, .. } = block.history;
-        if len == 0 {
+    fn history(&mut self, users: &[BlockHistory]) -> Result<()> {
+        if users.is_empty() {
             return Ok(());
         }
         self.pickle.key("history")?;
         self.pickle.begin_list()?;
-        for user in &self.snapshot.extras.histories[block.history.range()] {
+        for user in users {
             self.pickle.begin_dict()?;
             self.pointer("addr", user.addr)?;
             self.size("real_size", user.real_size)?;
@@ -279,7 +278,7 @@ impl<W: Write> Writer<'_, '_, W> {
     fn event(&mut self, event: &Event, device: i64) -> Result<()> {
         self.pickle.begin_dict()?;
         match event.action {
-            Action::Other => self.text("action", event.other)?,
+            Action::Other => self.text("action", Role::Action, event.other)?,
             action => self.interned("action", action.name())?,
         }
         self.pointer(if event.action == Action::Oom { "device_free" } else { "addr" }, event.addr)?;
@@ -295,17 +294,17 @@ impl<W: Write> Writer<'_, '_, W> {
             self.size("time_us", event.time_us)?;
         }
         if self.schema.compile_context {
-            self.text("compile_context", event.compile_context)?;
+            self.text("compile_context", Role::Context, event.compile_context)?;
         }
         if self.schema.user_metadata {
-            self.text("user_metadata", event.user_metadata)?;
+            self.text("user_metadata", Role::Metadata, event.user_metadata)?;
         }
         if self.schema.pool_id {
             self.pool("pool_id", event.pool)?;
         }
         for (key, text) in [("internal_metadata", event.internal_metadata), ("category", event.category)] {
             if text != StrId::default() {
-                self.text(key, text)?;
+                self.text(key, Role::Internal, text)?;
             }
         }
         if event.stack != StackId::NONE {
@@ -326,15 +325,15 @@ impl<W: Write> Writer<'_, '_, W> {
                 continue;
             }
             self.pickle.begin_dict()?;
-            self.text("name", annotation.name)?;
+            self.text("name", Role::Annotation, annotation.name)?;
             self.interned("stage", if annotation.starts { "START" } else { "END" })?;
             self.pickle.key("device")?;
             self.pickle.i64(annotation.device)?;
             self.size("time_us", annotation.time_us)?;
             let first = pairs.partition_point(|(other, ..)| *other < row);
             for (_, key, value) in pairs[first..].iter().take_while(|(other, ..)| *other == row) {
-                self.pickle.key(&excerpt.names.text(*key))?;
-                self.pickle.interned(&excerpt.names.text(*value))?;
+                self.pickle.key(&excerpt.names.text(Role::Text, *key))?;
+                self.pickle.interned(&excerpt.names.text(Role::Text, *value))?;
             }
             self.pickle.end()?;
         }
@@ -397,8 +396,9 @@ impl<W: Write> Writer<'_, '_, W> {
     fn new_frame(&mut self, id: FrameId, with_fx: bool) -> Result<Handle> {
         let names = &self.excerpt.names;
         let fx = self.snapshot.extras.fx.get(&id).filter(|_| with_fx).copied().unwrap_or_default();
-        let text = |value: Option<Option<StrId>>| value.map(|value| value.map(|id| names.text(id)));
-        let [op, name, target, trace] = [text(fx.op), text(fx.name), text(fx.target), text(fx.original_trace)];
+        let text = |role, value: Option<Option<StrId>>| value.map(|value| value.map(|id| names.text(role, id)));
+        let [name, target, trace] = [fx.name, fx.target, fx.original_trace].map(|value| text(Role::Text, value));
+        let op = text(Role::Internal, fx.op);
         self.pickle.value(&FrameRecord {
             name: &names.function(id),
             filename: &names.filename(id),
@@ -468,8 +468,8 @@ impl<W: Write> Writer<'_, '_, W> {
         Ok(self.pickle.interned(value)?)
     }
 
-    fn text(&mut self, key: &str, value: StrId) -> Result<()> {
-        let text = self.excerpt.names.text(value);
+    fn text(&mut self, key: &str, role: Role, value: StrId) -> Result<()> {
+        let text = self.excerpt.names.text(role, value);
         self.interned(key, &text)
     }
 }

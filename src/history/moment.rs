@@ -174,6 +174,14 @@ impl History<'_> {
         })
     }
 
+    /// When `ProfilerStep#` `step` begins, in microseconds since 1970.
+    pub fn step_start(&self, step: u64) -> Result<u64, MomentError> {
+        let name = format!("ProfilerStep#{step}");
+        let mut marks = self.snapshot.annotations.iter();
+        let start = marks.find(|mark| mark.starts && self.snapshot.text(mark.name) == name);
+        start.map(|mark| mark.time_us).ok_or(MomentError::NoStep(step))
+    }
+
     fn at_event(&self, what: &'static str, event: Option<u32>) -> Moment {
         // At the end of a file without events the state is 0 all the same.
         let state = event.map_or(0, |event| event + 1);

@@ -33,6 +33,8 @@ impl Keys {
 pub struct Schema {
     /// Keys of the outermost dict; `None` when it is a list of segments.
     pub top: Option<Keys>,
+    /// Number of lists in `device_traces`.
+    pub traces: usize,
     /// Of trace entries.
     pub event: Keys,
     /// Of blocks.

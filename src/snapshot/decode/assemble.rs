@@ -172,6 +172,7 @@ impl SnapshotBuilder {
             names.iter().for_each(|&name| top.insert(StrId(name)));
             top
         });
+        self.schema.traces = traces.len();
         let has_host = !host.segments.is_empty() || !host.events.is_empty();
         let mut snapshot = Snapshot {
             visible_devices: traces.len().max(devices.len()),
