@@ -127,17 +127,27 @@ fn names(sites: &Sites, slot: usize, keep: Frames, own: &mut BTreeSet<String>) -
     if slot >= snapshot.stacks.len() {
         return vec![frame_name(&sites.name(sites.of_slot(slot)))];
     }
-    let frames = snapshot.stacks.get(StackId(slot as u32));
-    let has_python = frames.iter().any(|&frame| sites.is_python(frame));
-    let kept = frames.iter().rev().filter(|&&frame| keep == Frames::All || !has_python || sites.is_python(frame));
-    let name = |&frame: &FrameId| {
+    let name = |frame| {
         let name = frame_name(&label(snapshot, frame));
         if sites.is_visible(frame) && !own.contains(&name) {
             own.insert(name.clone());
         }
         name
     };
-    kept.map(name).collect()
+    kept(snapshot, sites, StackId(slot as u32), keep).map(name).collect()
+}
+
+/// The frames of `stack` that are kept, root first.
+pub fn kept<'s>(
+    snapshot: &'s Snapshot,
+    sites: &'s Sites,
+    stack: StackId,
+    keep: Frames,
+) -> impl Iterator<Item = FrameId> + 's {
+    let frames = snapshot.stacks.get(stack);
+    let has_python = frames.iter().any(|&frame| sites.is_python(frame));
+    let is_kept = move |frame: &FrameId| keep == Frames::All || !has_python || sites.is_python(*frame);
+    frames.iter().rev().copied().filter(is_kept)
 }
 
 /// `function (file:line)`, as far as it is known.

@@ -82,7 +82,8 @@ fn lines(args: &InputArgs) -> Result<(Vec<Vec<String>>, Status)> {
     Ok((rows, loaded.status()))
 }
 
-fn snapshots(directory: &Path) -> Result<Vec<PathBuf>> {
+/// The snapshots directly in `directory`, by name.
+pub fn snapshots(directory: &Path) -> Result<Vec<PathBuf>> {
     let describe = || format!("{}: cannot be listed", directory.display());
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).with_context(describe)? {

@@ -23,4 +23,26 @@ pub enum ExportError {
     /// The format describes one device.
     #[error("this format describes one device, but the file has {0}: choose one with --device N")]
     OneDevice(usize),
+    /// The moment that was asked for does not exist on a device.
+    #[error(transparent)]
+    Moment(#[from] crate::history::MomentError),
+    /// The Parquet library refused to write or read.
+    #[error("Parquet: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+    /// A table of a later version.
+    #[error("a table of version {0}, which is newer than this program: update oomscope")]
+    NewerTable(u32),
+    /// A Parquet file of something else.
+    #[error("not a table `{0}` of oomscope: write it with `oomscope export --format parquet`")]
+    NotATable(&'static str),
+    /// A column is missing or holds something else.
+    #[error("the table `{table}` has no column `{column}` of {kind}: export it again")]
+    Column {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// What it should hold.
+        kind: &'static str,
+    },
 }

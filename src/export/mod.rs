@@ -4,28 +4,40 @@
 //! needs no second copy in memory. One file a format; each implements the trait of the kind of input that it takes:
 //! [`SnapshotFormat`] the file itself, [`SeriesFormat`] what happened over time, [`TableFormat`] rows of columns.
 
+mod csv;
+pub mod dataset;
 mod error;
 mod excerpt;
+mod folded;
 mod json;
 mod names;
+pub mod parquet;
+mod perfetto;
 mod pickle;
+mod pprof;
+mod protobuf;
 mod redact;
 mod requests;
-mod table;
+pub mod tables;
 mod window;
 
 use std::io::Write;
 
+pub use self::parquet::Parquet;
+pub use csv::Csv;
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
+pub use folded::Folded;
 pub use json::Json;
 pub use names::{NameOptions, Names, Role};
+pub use perfetto::Perfetto;
 pub use pickle::Pickle;
+pub use pprof::Pprof;
 pub use requests::Requests;
-pub use table::{Cell, Field, FieldKind, Table};
 pub use window::{Window, WindowError};
 
 use crate::history::History;
+use tables::Table;
 
 /// Result of every export.
 pub type Result<T> = std::result::Result<T, ExportError>;

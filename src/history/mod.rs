@@ -6,6 +6,7 @@
 //! `k − 1`, and state [`History::events`] is the dump. Final segments and trace together give the start: what the
 //! trace does not explain was there before (snapshot format, "reconstructing the initial state").
 
+mod change;
 mod counters;
 mod health;
 mod infer;
@@ -18,6 +19,7 @@ mod scan;
 mod sizes;
 mod state;
 
+pub use change::Change;
 pub use counters::{Counters, Peak, Peaks};
 pub use health::Health;
 pub use lives::{Life, LifeId, Lives, NEVER};

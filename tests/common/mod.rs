@@ -171,3 +171,35 @@ fn stack(snapshot: &Snapshot, stack: StackId) -> String {
     };
     format!("[{}]", snapshot.stacks.get(stack).iter().map(frame).collect::<Vec<_>>().join(" < "))
 }
+
+/// A Python that has `pyarrow` and `duckdb`, or `None` with a printed line: `OOMSCOPE_PYTHON`, else a virtual
+/// environment made here, when the package index can be reached.
+pub fn python_with_arrow() -> Option<PathBuf> {
+    static PYTHON: std::sync::OnceLock<Option<PathBuf>> = std::sync::OnceLock::new();
+    let found = PYTHON.get_or_init(|| {
+        let works = |python: &Path| {
+            let mut command = std::process::Command::new(python);
+            command.args(["-c", "import duckdb, pyarrow.parquet"]).output().is_ok_and(|output| output.status.success())
+        };
+        if let Some(python) = std::env::var_os("OOMSCOPE_PYTHON").map(PathBuf::from) {
+            assert!(works(&python), "{} has no pyarrow and duckdb", python.display());
+            return Some(python);
+        }
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("arrow-venv");
+        let python = directory.join("bin/python");
+        if !works(&python) {
+            let run = |program: &Path, arguments: &[&std::ffi::OsStr]| {
+                let output = std::process::Command::new(program).args(arguments).output();
+                output.is_ok_and(|output| output.status.success())
+            };
+            let install = ["-m", "pip", "install", "--quiet", "--timeout", "15", "pyarrow", "duckdb", "pytz"];
+            let _ = run(Path::new("python3"), &["-m".as_ref(), "venv".as_ref(), directory.as_os_str()])
+                && run(&python, &install.map(std::ffi::OsStr::new));
+        }
+        works(&python).then_some(python)
+    });
+    if found.is_none() {
+        println!("skipped: no Python with pyarrow and duckdb, and none could be installed (set OOMSCOPE_PYTHON)");
+    }
+    found.clone()
+}
