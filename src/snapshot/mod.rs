@@ -21,7 +21,7 @@ pub use events::{Action, Column, Event, Events};
 pub use format::{Format, Writer};
 pub use ids::{FrameId, PoolId, StackId, StrId, StreamId};
 pub use intern::{Frame, Stacks, Strings};
-pub use load::{LoadError, LoadOptions, Source, load};
+pub use load::{LoadError, LoadOptions, Source, load, load_bytes};
 pub use segments::{Block, BlockState, Segment};
 pub use settings::Settings;
 pub use warning::Warning;

@@ -1,6 +1,6 @@
 //! From the decoded top-level value to a [`Snapshot`].
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::builder::{Shape, SnapshotBuilder};
@@ -19,6 +19,12 @@ const SETTINGS_DEPTH: usize = 4;
 
 /// Unknown keys and actions that a warning names.
 const UNKNOWN_NAMES: usize = 20;
+
+/// Characters of such a name that are shown.
+const UNKNOWN_LENGTH: usize = 80;
+
+/// Devices that a file may speak of; PyTorch is built for at most 120.
+const MAX_DEVICES: usize = 128;
 
 /// Values that are kept of all settings together; torch writes about 30. Dicts may be shared, so that a small file can
 /// describe an immense tree.
@@ -113,7 +119,7 @@ impl SnapshotBuilder {
             return Err(LoadError::NoSegments);
         }
         let mut warnings = self.unknown();
-        let mut table = SegmentTable::default();
+        let mut table = SegmentTable::new(self.blocks.len());
         if let Some(list) = parts.segments {
             self.segments_into(list, "segments", &mut table, &mut warnings)?;
             if table.segments.is_empty() && self.list_len(list) > 0 && parts.device_traces.is_none() {
@@ -125,19 +131,23 @@ impl SnapshotBuilder {
             self.segments_into(list, "host_segments", &mut table, &mut warnings)?;
         }
         let mut traces = Vec::new();
+        let mut used = Used::of(self.events.len());
         if let Some(list) = parts.device_traces {
-            let mut used = BTreeSet::new();
-            for item in self.items_of_list(list).to_vec() {
+            let items = self.items_of_list(list);
+            if items.len() > MAX_DEVICES {
+                let count = items.len() - MAX_DEVICES;
+                warnings.push(Warning::DroppedItems { list: "device_traces", count });
+            }
+            for item in items[..items.len().min(MAX_DEVICES)].to_vec() {
                 let trace = match item.item() {
-                    Item::List(trace) if used.insert(trace) => self.trace(trace, &mut warnings)?,
-                    // The same list again cannot be the trace of another device.
+                    Item::List(trace) => self.trace(trace, &mut used, &mut warnings)?,
                     _ => 0..0,
                 };
                 traces.push(trace);
             }
         }
         let host_trace = match parts.host_traces {
-            Some(list) => self.trace(list, &mut warnings)?,
+            Some(list) => self.trace(list, &mut used, &mut warnings)?,
             None => 0..0,
         };
 
@@ -219,6 +229,7 @@ impl SnapshotBuilder {
     /// One warning for all keys and actions that have no meaning here.
     fn unknown(&self) -> Vec<Warning> {
         let mut names: BTreeMap<String, u64> = BTreeMap::new();
+        let shown = |id| self.strings.get(id).chars().take(UNKNOWN_LENGTH).collect::<String>();
         for ((shape, key), count) in &self.unknown_keys {
             let row = match shape {
                 Shape::Event => "trace entry",
@@ -228,10 +239,10 @@ impl SnapshotBuilder {
                 Shape::History => "history entry",
                 Shape::Annotation => "annotation",
             };
-            names.insert(format!("key `{}` of a {row}", self.strings.get(*key)), *count);
+            names.insert(format!("key `{}` of a {row}", shown(*key)), *count);
         }
         for (action, count) in &self.unknown_actions {
-            names.insert(format!("action `{}`", self.strings.get(*action)), *count);
+            names.insert(format!("action `{}`", shown(*action)), *count);
         }
         let mut warnings = Vec::new();
         if !names.is_empty() {
@@ -241,6 +252,9 @@ impl SnapshotBuilder {
                 list.push(format!("and {} more", names.len() - UNKNOWN_NAMES));
             }
             warnings.push(Warning::Unknown(list.join(", ")));
+        }
+        if self.cut_texts > 0 {
+            warnings.push(Warning::CutTexts(self.cut_texts));
         }
         if self.implausible_sizes > 0 {
             warnings.push(Warning::ImplausibleSizes(self.implausible_sizes));
@@ -273,22 +287,27 @@ impl SnapshotBuilder {
         });
         // The same dict, referred to again: genuine segments are written out each.
         rows.dedup();
+        let known = -1..MAX_DEVICES as i64;
+        rows.retain(|&row| known.contains(&self.segments[row as usize].segment.device));
         let dropped = self.list_len(list) - rows.len();
         if dropped > 0 {
             warnings.push(Warning::DroppedItems { list: name, count: dropped });
         }
         let has_addresses = self.seen & (1 << keys::ADDRESS) != 0;
+        table.segments.reserve_exact(rows.len());
+        let mut missing = 0;
         for row in rows {
             let raw = &self.segments[row as usize];
             let (mut segment, blocks) = (raw.segment.clone(), raw.blocks);
             let start = table.blocks.len();
-            // Blocks belong to one segment: a list that is referred to again would multiply them.
-            if let Some(list) = blocks
-                && table.block_lists.insert(list)
-            {
+            if let Some(list) = blocks {
                 for block in self.list_rows(list, Shape::Block)? {
-                    table.blocks.push(self.blocks[block as usize]);
+                    // A block belongs to one segment, once.
+                    if table.used.take(block) {
+                        table.blocks.push(self.blocks[block as usize]);
+                    }
                 }
+                missing += self.list_len(list) - (table.blocks.len() - start);
             }
             let blocks = &mut table.blocks[start..];
             if has_addresses {
@@ -304,16 +323,22 @@ impl SnapshotBuilder {
             segment.blocks = start..table.blocks.len();
             table.segments.push(segment);
         }
+        if missing > 0 {
+            warnings.push(Warning::DroppedItems { list: "blocks", count: missing });
+        }
         Ok(())
     }
 
-    /// The rows of one device's trace. A list that shares entries with another gets rows of its own.
-    fn trace(&mut self, list: u32, warnings: &mut Vec<Warning>) -> Result<Range<usize>, BuildError> {
+    /// The rows of one device's trace. An entry belongs to one trace, once: what was `used` before is left out.
+    fn trace(&mut self, list: u32, used: &mut Used, warnings: &mut Vec<Warning>) -> Result<Range<usize>, BuildError> {
         if let ListSlot::Rows(Shape::Event, at) = self.lists.get(list) {
-            let rows = &self.ranges[at as usize];
-            return Ok(rows.start as usize..rows.end as usize);
+            let rows = self.ranges[at as usize].start as usize..self.ranges[at as usize].end as usize;
+            if used.take_all(rows.clone()) {
+                return Ok(rows);
+            }
         }
-        let rows = self.list_rows(list, Shape::Event)?;
+        let mut rows = self.list_rows(list, Shape::Event)?;
+        rows.retain(|&row| used.take(row));
         let dropped = self.list_len(list) - rows.len();
         if dropped > 0 {
             warnings.push(Warning::DroppedItems { list: "device_traces", count: dropped });
@@ -339,12 +364,46 @@ struct TopLevel {
     settings_keys: Vec<u32>,
 }
 
-#[derive(Default)]
 struct SegmentTable {
     segments: Vec<Segment>,
     blocks: Vec<Block>,
-    /// The lists that the blocks came from.
-    block_lists: HashSet<u32>,
+    /// The blocks of the builder that are in `blocks`.
+    used: Used,
+}
+
+impl SegmentTable {
+    /// An empty one, of at most `blocks` blocks.
+    fn new(blocks: usize) -> Self {
+        Self { segments: Vec::new(), blocks: Vec::with_capacity(blocks), used: Used::of(blocks) }
+    }
+}
+
+/// Which rows of a table were used: a few bytes can refer to the same row again and again.
+struct Used(Vec<bool>);
+
+impl Used {
+    fn of(rows: usize) -> Self {
+        Self(vec![false; rows])
+    }
+
+    /// Uses `row`, unless it was used before. Rows that were not there at first are new.
+    fn take(&mut self, row: u32) -> bool {
+        match self.0.get_mut(row as usize) {
+            Some(used) => !std::mem::replace(used, true),
+            None => true,
+        }
+    }
+
+    /// Uses all of `rows`, unless one was used before.
+    fn take_all(&mut self, rows: Range<usize>) -> bool {
+        match self.0.get_mut(rows) {
+            Some(rows) if !rows.contains(&true) => {
+                rows.fill(true);
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Devices with memory or a trace: the n-th trace belongs to device n.

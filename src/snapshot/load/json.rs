@@ -1,35 +1,89 @@
 //! Snapshots that somebody converted to JSON: the same keys, tuples as lists.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::super::decode::{SnapshotBuilder, Word};
 use super::LoadError;
+use super::input::{CountingReader, Input};
+use super::limits::in_proportion;
 use crate::pickle::Builder;
 
+/// Values between two looks at what they cost.
+const CHECKED: usize = 4096;
+
 /// Decodes `text` into `builder`; answers with the outermost value.
-pub(super) fn decode(text: &[u8], builder: &mut SnapshotBuilder) -> Result<Word, LoadError> {
-    let mut stack = Vec::new();
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let top = Node { builder, stack: &mut stack }.deserialize(&mut json)?;
+pub(super) fn decode(text: Input, builder: &mut SnapshotBuilder) -> Result<Word, LoadError> {
+    let read = Cell::new(0);
+    let mut parts = Parts { builder, stack: Vec::new(), values: 0, read: &read, excess: None };
+    let top = match text {
+        Input::Slice { bytes, at, .. } => {
+            read.set((bytes.len() - at) as u64);
+            outermost(serde_json::Deserializer::from_slice(&bytes[at..]), &mut parts)
+        }
+        stream => {
+            let reader = CountingReader::new(stream.into_buffered(), None, None).seen_by(&read);
+            let reader = std::io::BufReader::with_capacity(1 << 16, reader);
+            outermost(serde_json::Deserializer::from_reader(reader), &mut parts)
+        }
+    };
+    match parts.excess {
+        Some(kept) => Err(LoadError::OutOfProportion { kept, read: read.get() }),
+        None => Ok(top?),
+    }
+}
+
+fn outermost<'de, R: serde_json::de::Read<'de>>(
+    mut json: serde_json::Deserializer<R>,
+    parts: &mut Parts,
+) -> serde_json::Result<Word> {
+    let top = Node { parts }.deserialize(&mut json)?;
     json.end()?;
     Ok(top)
 }
 
-/// One JSON value on its way into the builder. `stack` holds the items of the open lists and objects.
-struct Node<'a> {
+/// What is there of the snapshot so far.
+struct Parts<'a> {
     builder: &'a mut SnapshotBuilder,
-    stack: &'a mut Vec<Word>,
+    /// The items of the open lists and objects.
+    stack: Vec<Word>,
+    /// How many values came.
+    values: usize,
+    /// Bytes of text read.
+    read: &'a Cell<u64>,
+    /// Bytes of memory, when they are out of proportion.
+    excess: Option<usize>,
 }
 
-impl Node<'_> {
-    fn reborrow(&mut self) -> Node<'_> {
-        Node { builder: self.builder, stack: self.stack }
+impl Parts<'_> {
+    fn push<E: Error>(&mut self, value: Word) -> Result<(), E> {
+        self.stack.push(value);
+        self.values += 1;
+        if self.values.is_multiple_of(CHECKED) {
+            let kept = self.builder.kept() + self.stack.capacity() * size_of::<Word>();
+            if !in_proportion(kept, self.read.get()) {
+                self.excess = Some(kept);
+                return Err(E::custom("out of proportion"));
+            }
+        }
+        Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+/// One JSON value on its way into the builder.
+struct Node<'a, 'b> {
+    parts: &'a mut Parts<'b>,
+}
+
+impl<'b> Node<'_, 'b> {
+    fn reborrow(&mut self) -> Node<'_, 'b> {
+        Node { parts: self.parts }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
     type Value = Word;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Word, D::Error> {
@@ -37,7 +91,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for Node<'_, '_> {
     type Value = Word;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -45,56 +99,56 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_unit<E>(self) -> Result<Word, E> {
-        Ok(self.builder.none())
+        Ok(self.parts.builder.none())
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Word, E> {
-        Ok(self.builder.bool(value))
+        Ok(self.parts.builder.bool(value))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Word, E> {
-        Ok(self.builder.int(value))
+        Ok(self.parts.builder.int(value))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Word, E> {
         Ok(match i64::try_from(value) {
-            Ok(value) => self.builder.int(value),
-            Err(_) => self.builder.uint(value),
+            Ok(value) => self.parts.builder.int(value),
+            Err(_) => self.parts.builder.uint(value),
         })
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Word, E> {
-        Ok(self.builder.float(value))
+        Ok(self.parts.builder.float(value))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Word, E> {
-        Ok(self.builder.text(value.as_bytes()))
+        Ok(self.parts.builder.text(value.as_bytes()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Word, A::Error> {
-        let start = self.stack.len();
+        let start = self.parts.stack.len();
         while let Some(item) = items.next_element_seed(self.reborrow())? {
-            self.stack.push(item);
+            self.parts.push(item)?;
         }
-        let list = self.builder.list();
-        if self.stack.len() > start {
-            self.builder.append(list, &self.stack[start..], true).map_err(A::Error::custom)?;
-            self.stack.truncate(start);
+        let list = self.parts.builder.list();
+        if self.parts.stack.len() > start {
+            self.parts.builder.append(list, &self.parts.stack[start..], true).map_err(A::Error::custom)?;
+            self.parts.stack.truncate(start);
         }
         Ok(list)
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut pairs: A) -> Result<Word, A::Error> {
-        let start = self.stack.len();
+        let start = self.parts.stack.len();
         while let Some(key) = pairs.next_key_seed(self.reborrow())? {
-            self.stack.push(key);
+            self.parts.push(key)?;
             let value = pairs.next_value_seed(self.reborrow())?;
-            self.stack.push(value);
+            self.parts.push(value)?;
         }
-        let dict = self.builder.dict();
-        if self.stack.len() > start {
-            self.builder.set_items(dict, &self.stack[start..]).map_err(A::Error::custom)?;
-            self.stack.truncate(start);
+        let dict = self.parts.builder.dict();
+        if self.parts.stack.len() > start {
+            self.parts.builder.set_items(dict, &self.parts.stack[start..]).map_err(A::Error::custom)?;
+            self.parts.stack.truncate(start);
         }
         Ok(dict)
     }
