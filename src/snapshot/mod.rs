@@ -71,6 +71,9 @@ pub struct Device {
     pub events: Range<usize>,
     /// Whether blocks, segments and the file's own sums agree; figures that need the layout are unknown otherwise.
     pub consistent: bool,
+    /// Whether the file breaks off before the end of the trace, or before its beginning: the events up to the dump are
+    /// lost then.
+    pub cut: bool,
 }
 
 impl Snapshot {

@@ -4,10 +4,14 @@
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Warning {
     /// The pickle breaks off; only complete parts were used.
-    #[error("salvaged: the file breaks off at byte {offset}; only what was complete before it is reported")]
+    #[error(
+        "salvaged: the file breaks off at byte {offset}; only what was complete before it is reported. Missing: {missing}"
+    )]
     Salvaged {
         /// Where it breaks off.
         offset: u64,
+        /// What is lost, and what follows from that, in words.
+        missing: String,
     },
     /// Keys or actions that this version does not know.
     #[error("not understood and left out: {0}")]

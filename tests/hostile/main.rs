@@ -9,6 +9,7 @@ mod exercise;
 mod opcodes;
 mod random;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -95,7 +96,7 @@ fn collected_inputs_answer() {
     }
 }
 
-/// Changed files, the same ones in every run. Should one hang, its number is printed, and the test ends.
+/// Changed files, the same ones in every run.
 #[test]
 fn changed_files_answer() {
     let inputs = std::env::var("OOMSCOPE_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(INPUTS);
@@ -104,8 +105,12 @@ fn changed_files_answer() {
     assert!(bases.len() > 10);
     let longest = 1 << 20;
     let (next, read) = (AtomicU64::new(0), AtomicUsize::new(0));
+    let faults: Mutex<BTreeMap<String, Vec<u64>>> = Mutex::default();
     let workers = std::thread::available_parallelism().map_or(1, |count| count.get());
-    within_limits("changed files", 0, || {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    allocation::reset();
+    let before = allocation::now();
+    {
         std::thread::scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|| {
@@ -116,11 +121,19 @@ fn changed_files_answer() {
                         }
                         let mut bytes = changed(&bases, number);
                         bytes.truncate(longest);
-                        let watch = Watch::new(number);
-                        if exercise(&bytes).is_ok() {
-                            read.fetch_add(1, Relaxed);
+                        let started = Instant::now();
+                        let answer = std::panic::catch_unwind(|| exercise(&bytes));
+                        let fault = match answer {
+                            Err(panic) => Some(text(&*panic)),
+                            Ok(_) if started.elapsed() > Duration::from_secs(10) => Some("takes too long".to_owned()),
+                            Ok(answer) => {
+                                read.fetch_add(usize::from(answer.is_ok()), Relaxed);
+                                None
+                            }
+                        };
+                        if let Some(fault) = fault {
+                            faults.lock().unwrap().entry(fault).or_default().push(number);
                         }
-                        drop(watch);
                         if only.is_some() {
                             return;
                         }
@@ -128,10 +141,19 @@ fn changed_files_answer() {
                 });
             }
         });
-    });
-    println!("{} of {inputs} could be read whole", read.load(Relaxed));
+    }
+    let peak = allocation::peak() - before;
+    println!("{} of {inputs} could be read whole, with {:.1} MB", read.load(Relaxed), peak as f64 / 1e6);
+    assert!(peak <= workers * allowed(0), "{peak} bytes of memory");
+    let faults = faults.into_inner().unwrap();
+    assert!(faults.is_empty(), "OOMSCOPE_INPUT=N tries one of these alone: {faults:?}");
     // Otherwise the changes are so rough that nothing behind the decoder is tried.
     assert!(only.is_some() || read.load(Relaxed) as u64 > inputs / 10);
+}
+
+fn text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
 /// Input number `number`.
@@ -150,26 +172,4 @@ fn changed(bases: &[Vec<Vec<u8>>], number: u64) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// Names the input that panics or takes too long.
-struct Watch {
-    number: u64,
-    started: Instant,
-}
-
-impl Watch {
-    fn new(number: u64) -> Self {
-        Self { number, started: Instant::now() }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let slow = self.started.elapsed() > Duration::from_secs(10);
-        if slow || std::thread::panicking() {
-            eprintln!("input {} after {:?}: OOMSCOPE_INPUT={0} tries it alone", self.number, self.started.elapsed());
-        }
-        assert!(!slow || std::thread::panicking(), "input {} takes too long", self.number);
-    }
 }

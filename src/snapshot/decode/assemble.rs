@@ -108,7 +108,27 @@ impl SnapshotBuilder {
     }
 
     /// Builds the snapshot whose outermost value is `top`.
-    pub(in crate::snapshot) fn assemble(mut self, top: Word, protocol: Option<u8>) -> Result<Snapshot, LoadError> {
+    pub(in crate::snapshot) fn assemble(self, top: Word, protocol: Option<u8>) -> Result<Snapshot, LoadError> {
+        self.build(top, protocol, None).map(|(snapshot, _)| snapshot)
+    }
+
+    /// [`assemble`](Self::assemble) of a file that broke off while the containers `open` were being filled. Answers
+    /// with what is missing, in words.
+    pub(in crate::snapshot) fn assemble_open(
+        self,
+        top: Word,
+        protocol: Option<u8>,
+        open: &[Word],
+    ) -> Result<(Snapshot, String), LoadError> {
+        self.build(top, protocol, Some(open))
+    }
+
+    fn build(
+        mut self,
+        top: Word,
+        protocol: Option<u8>,
+        open: Option<&[Word]>,
+    ) -> Result<(Snapshot, String), LoadError> {
         let mut parts = TopLevel::default();
         match top.item() {
             Item::List(list) => parts.segments = Some(list),
@@ -160,20 +180,31 @@ impl SnapshotBuilder {
         };
         let (torch_at_least, torch_below) = bracket(&evidence);
         let mut format = Format { protocol, torch_at_least, torch_below, writer: self.writer(protocol) };
-        if format.writer == Writer::TorchNpu {
+        // Keys that are not there yet tell nothing of a file that breaks off.
+        if format.writer == Writer::TorchNpu || open.is_some() {
             format.torch_below = None;
         }
+        let lost = open.map(|open| self.lost(&parts, open));
         let (mut settings, problems) = Settings::new(parts.settings, torch_at_least);
         warnings.extend(problems.into_iter().map(Warning::Setting));
         // Before 2.3 the settings are not in the file, but what they did is.
         settings.rules.expandable |= !settings.recorded && table.segments.iter().any(|segment| segment.expandable);
 
-        let devices = devices(&table.segments[..device_segments], &traces);
+        let mut devices = devices(&table.segments[..device_segments], &traces);
+        let mut missing = String::new();
+        if let Some(lost) = lost {
+            for device in &mut devices {
+                let trace = usize::try_from(device.ordinal).ok().and_then(|at| lost.traces.get(at));
+                device.cut = *trace.unwrap_or(&lost.further_traces);
+            }
+            missing = lost.in_words(device_segments, &devices);
+        }
         let host = Device {
             ordinal: -1,
             segments: device_segments..table.segments.len(),
             events: host_trace,
             consistent: true,
+            cut: false,
         };
         let has_host = !host.segments.is_empty() || !host.events.is_empty();
         let mut snapshot = Snapshot {
@@ -194,7 +225,22 @@ impl SnapshotBuilder {
             pools: self.pools.rows,
         };
         snapshot.check();
-        Ok(snapshot)
+        Ok((snapshot, missing))
+    }
+
+    /// Which of `parts` lack items, as the containers `open` were being filled.
+    fn lost(&self, parts: &TopLevel, open: &[Word]) -> Lost {
+        let is_open = |list: u32| open.contains(&Word::new(Item::List(list)));
+        let traces = parts.device_traces.map_or(&[][..], |list| self.items_of_list(list));
+        let list_of = |trace: &Word| match trace.item() {
+            Item::List(list) => Some(list),
+            _ => None,
+        };
+        Lost {
+            segments: parts.segments.is_none_or(is_open),
+            traces: traces.iter().map(|trace| list_of(trace).is_none_or(is_open)).collect(),
+            further_traces: parts.device_traces.is_none_or(is_open),
+        }
     }
 
     fn read_top_level(&mut self, top: Word, parts: &mut TopLevel) {
@@ -352,6 +398,34 @@ impl SnapshotBuilder {
     }
 }
 
+/// What a file lacks that breaks off.
+struct Lost {
+    segments: bool,
+    /// Whether the trace of each device that has one lacks entries.
+    traces: Vec<bool>,
+    /// Whether traces of further devices may be missing.
+    further_traces: bool,
+}
+
+impl Lost {
+    fn in_words(&self, segments: usize, devices: &[Device]) -> String {
+        let mut words = Vec::new();
+        if self.segments {
+            words.push(format!("segments after the first {segments}, so that all totals are too low"));
+        }
+        for device in devices.iter().filter(|device| device.cut) {
+            words.push(match device.events.len() {
+                0 => format!("the trace of device {}", device.ordinal),
+                count => format!("the trace of device {} after its first {count} entries", device.ordinal),
+            });
+        }
+        if words.is_empty() {
+            words.push("what follows the traces (settings, annotations)".to_owned());
+        }
+        words.join("; ")
+    }
+}
+
 /// The values of the top-level keys.
 #[derive(Default)]
 struct TopLevel {
@@ -415,7 +489,7 @@ fn devices(segments: &[Segment], traces: &[Range<usize>]) -> Vec<Device> {
         let start = segments.partition_point(|segment| segment.device < ordinal);
         let end = segments.partition_point(|segment| segment.device <= ordinal);
         let events = usize::try_from(ordinal).ok().and_then(|at| traces.get(at)).cloned().unwrap_or(0..0);
-        Device { ordinal, segments: start..end, events, consistent: true }
+        Device { ordinal, segments: start..end, events, consistent: true, cut: false }
     };
     ordinals.into_iter().map(device).collect()
 }

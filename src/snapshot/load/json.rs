@@ -14,10 +14,25 @@ use crate::pickle::Builder;
 /// Values between two looks at what they cost.
 const CHECKED: usize = 4096;
 
-/// Decodes `text` into `builder`; answers with the outermost value.
-pub(super) fn decode(text: Input, builder: &mut SnapshotBuilder) -> Result<Word, LoadError> {
+/// What was decoded.
+pub(super) enum Decoded {
+    /// Everything: the outermost value.
+    Whole(Word),
+    /// The beginning of a text that breaks off.
+    Part {
+        /// The outermost value.
+        top: Option<Word>,
+        /// The lists that were not at their end.
+        open: Vec<Word>,
+        /// Bytes of the text.
+        offset: u64,
+    },
+}
+
+/// Decodes `text` into `builder`. It may break off where `salvage` is asked for.
+pub(super) fn decode(text: Input, builder: &mut SnapshotBuilder, salvage: bool) -> Result<Decoded, LoadError> {
     let read = Cell::new(0);
-    let mut parts = Parts { builder, stack: Vec::new(), values: 0, read: &read, excess: None };
+    let mut parts = Parts { builder, stack: Vec::new(), open: Vec::new(), values: 0, read: &read, excess: None };
     let top = match text {
         Input::Slice { bytes, at, .. } => {
             read.set((bytes.len() - at) as u64);
@@ -29,9 +44,19 @@ pub(super) fn decode(text: Input, builder: &mut SnapshotBuilder) -> Result<Word,
             outermost(serde_json::Deserializer::from_reader(reader), &mut parts)
         }
     };
-    match parts.excess {
-        Some(kept) => Err(LoadError::OutOfProportion { kept, read: read.get() }),
-        None => Ok(top?),
+    if let Some(kept) = parts.excess {
+        return Err(LoadError::OutOfProportion { kept, read: read.get() });
+    }
+    match top {
+        Ok(top) => Ok(Decoded::Whole(top)),
+        Err(error) if salvage && (error.is_eof() || error.is_io()) => match LoadError::from(error) {
+            LoadError::Expands => Err(LoadError::Expands),
+            _ => {
+                let (top, open) = parts.close();
+                Ok(Decoded::Part { top, open, offset: read.get() })
+            }
+        },
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -49,6 +74,8 @@ struct Parts<'a> {
     builder: &'a mut SnapshotBuilder,
     /// The items of the open lists and objects.
     stack: Vec<Word>,
+    /// Where the items of each open one start, and whether it is a list.
+    open: Vec<(usize, bool)>,
     /// How many values came.
     values: usize,
     /// Bytes of text read.
@@ -69,6 +96,34 @@ impl Parts<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Closes what is open, from the inside out, and answers with the outermost value and the lists among them. A list
+    /// keeps its items, the outermost object its complete pairs; any other object would be a row without all its keys.
+    fn close(mut self) -> (Option<Word>, Vec<Word>) {
+        let (mut top, mut lists) = (None, Vec::new());
+        while let Some((start, is_list)) = self.open.pop() {
+            let mut items = self.stack.split_off(start.min(self.stack.len()));
+            let closed = if is_list {
+                let list = self.builder.list();
+                // The list stays as it is when it cannot take them.
+                let _ = self.builder.append(list, &items, true);
+                lists.push(list);
+                Some(list)
+            } else if self.open.is_empty() {
+                let dict = self.builder.dict();
+                items.truncate(items.len() / 2 * 2);
+                let _ = self.builder.set_items(dict, &items);
+                Some(dict)
+            } else {
+                None
+            };
+            match closed {
+                Some(closed) if self.open.is_empty() => top = Some(closed),
+                closed => self.stack.extend(closed),
+            }
+        }
+        (top, lists)
     }
 }
 
@@ -127,9 +182,11 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Word, A::Error> {
         let start = self.parts.stack.len();
+        self.parts.open.push((start, true));
         while let Some(item) = items.next_element_seed(self.reborrow())? {
             self.parts.push(item)?;
         }
+        self.parts.open.pop();
         let list = self.parts.builder.list();
         if self.parts.stack.len() > start {
             self.parts.builder.append(list, &self.parts.stack[start..], true).map_err(A::Error::custom)?;
@@ -140,11 +197,13 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut pairs: A) -> Result<Word, A::Error> {
         let start = self.parts.stack.len();
+        self.parts.open.push((start, false));
         while let Some(key) = pairs.next_key_seed(self.reborrow())? {
             self.parts.push(key)?;
             let value = pairs.next_value_seed(self.reborrow())?;
             self.parts.push(value)?;
         }
+        self.parts.open.pop();
         let dict = self.parts.builder.dict();
         if self.parts.stack.len() > start {
             self.parts.builder.set_items(dict, &self.parts.stack[start..]).map_err(A::Error::custom)?;

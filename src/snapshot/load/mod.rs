@@ -25,7 +25,7 @@ use input::{CountingReader, Input};
 use limits::{Expanding, Expansion};
 use sniff::Kind;
 
-use super::decode::SnapshotBuilder;
+use super::decode::{SnapshotBuilder, Word};
 use super::{Snapshot, Warning};
 use crate::pickle::{Limits, Machine, PickleError, Progress};
 
@@ -123,7 +123,7 @@ impl Loader<'_, '_> {
             }
             Kind::Zip => {
                 let bytes = input.into_bytes()?;
-                archive::with_snapshot(&bytes, |member| self.load(self.stream(member), depth + 1))
+                archive::with_snapshot(&bytes, self.options.salvage, |member| self.load(self.stream(member), depth + 1))
             }
             Kind::Html => {
                 let pickle = html::embedded(input.into_buffered())?;
@@ -131,8 +131,10 @@ impl Loader<'_, '_> {
             }
             Kind::Json => {
                 let mut builder = SnapshotBuilder::new();
-                let top = json::decode(input, &mut builder)?;
-                builder.assemble(top, None)
+                match json::decode(input, &mut builder, self.options.salvage)? {
+                    json::Decoded::Whole(top) => builder.assemble(top, None),
+                    json::Decoded::Part { top, open, offset } => salvaged(builder, top, &open, None, offset),
+                }
             }
             Kind::Other(what) => Err(LoadError::NotASnapshot(what)),
         }
@@ -147,16 +149,12 @@ impl Loader<'_, '_> {
         let broken_off = self.run(&mut input, &mut machine)?;
         let protocol = machine.protocol();
         let offset = machine.offset();
-        let (builder, top) = if broken_off { machine.salvage() } else { machine.into_parts() };
-        let top = top.ok_or(PickleError::Truncated { offset })?;
-        let mut snapshot = builder.assemble(top, Some(protocol)).map_err(|error| match error {
-            LoadError::NoSegments if broken_off => LoadError::NothingToSalvage(offset),
-            error => error,
-        })?;
-        if broken_off {
-            snapshot.warnings.insert(0, Warning::Salvaged { offset });
+        if !broken_off {
+            let (builder, top) = machine.into_parts();
+            return builder.assemble(top.ok_or(PickleError::Truncated { offset })?, Some(protocol));
         }
-        Ok(snapshot)
+        let (builder, top, open) = machine.salvage();
+        salvaged(builder, top, &open, Some(protocol), offset)
     }
 
     /// Feeds the whole input to `machine`. Answers whether it breaks off and is to be salvaged.
@@ -189,6 +187,27 @@ impl Loader<'_, '_> {
             }
         }
     }
+}
+
+/// What `builder` has of a file that breaks off at `offset`, while the lists and dicts `open` were being filled.
+fn salvaged(
+    builder: SnapshotBuilder,
+    top: Option<Word>,
+    open: &[Word],
+    protocol: Option<u8>,
+    offset: u64,
+) -> Result<Snapshot, LoadError> {
+    let nothing = LoadError::NothingToSalvage(offset);
+    let Some(top) = top else { return Err(nothing) };
+    let (mut snapshot, missing) = match builder.assemble_open(top, protocol, open) {
+        Err(LoadError::NoSegments) => return Err(nothing),
+        result => result?,
+    };
+    if snapshot.segments.is_empty() && snapshot.events.is_empty() {
+        return Err(nothing);
+    }
+    snapshot.warnings.insert(0, Warning::Salvaged { offset, missing });
+    Ok(snapshot)
 }
 
 /// Reads everything, for formats that cannot be decoded in passing.
