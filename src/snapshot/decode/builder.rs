@@ -293,7 +293,8 @@ impl Builder for SnapshotBuilder {
             return Ok(());
         }
         let slot = match self.dicts.get(at) {
-            DictSlot::Fresh => match Self::shape(pairs) {
+            // A dict that comes pair by pair is judged when it is used: its first key may mean anything.
+            DictSlot::Fresh => match Self::shape(pairs).filter(|_| pairs.len() > 2) {
                 Some(shape) => self.new_row(shape, pairs)?,
                 None => {
                     let kept = row_number(self.pairs_of.len(), "dicts")?;
