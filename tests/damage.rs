@@ -81,7 +81,9 @@ fn what_is_missing_is_named() {
         match salvage(&bytes[..bytes.len() * percent / 100]) {
             Ok(found) => {
                 let what = missing(&found);
-                kinds.push(what.trim_matches(|c: char| !c.is_alphabetic()).split(char::is_numeric).next().unwrap().to_owned());
+                kinds.push(
+                    what.trim_matches(|c: char| !c.is_alphabetic()).split(char::is_numeric).next().unwrap().to_owned(),
+                );
                 let reported = found.segments.len() + found.events.len();
                 assert!(reported > 0, "{percent} %");
             }
@@ -110,7 +112,11 @@ fn a_cut_trace_gives_no_peak() {
     let path = file.path().to_str().unwrap();
     let refused = oomscope(["report", path]);
     assert_eq!((refused.status, refused.stdout.as_str()), (2, ""));
-    assert!(refused.stderr.contains("cut off at byte 24322") && refused.stderr.contains("--salvage"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("cut off at byte 24322") && refused.stderr.contains("--salvage"),
+        "{}",
+        refused.stderr
+    );
 
     let report = oomscope(["report", "--salvage", path]);
     assert_eq!(report.status, 2);
@@ -152,7 +158,9 @@ fn damage_in_the_middle_is_an_error() {
 /// A snapshot in protocol 0 with two segments, three entries, and `change` made to it.
 fn text(change: (&str, &str)) -> Snapshot {
     let block = |address: u64, size: u64| {
-        format!("(lp9\n(dVaddress\nI{address}\nsVsize\nI{size}\nsVrequested_size\nI{size}\nsVstate\nVactive_allocated\nsa")
+        format!(
+            "(lp9\n(dVaddress\nI{address}\nsVsize\nI{size}\nsVrequested_size\nI{size}\nsVstate\nVactive_allocated\nsa"
+        )
     };
     let segment = |address: u64| {
         format!("(dVdevice\nI0\nsVaddress\nI{address}\nsVtotal_size\nI512\nsVblocks\n{}sa", block(address, 512))
