@@ -141,7 +141,7 @@ fn damage_in_the_middle_is_an_error() {
         ("a hole", |bytes| drop(bytes.drain(20_000..30_000)), "at byte "),
         ("zeros", |bytes| bytes[20_000..].fill(0), "the file is damaged"),
         ("a call", |bytes| bytes[20_000..20_400].fill(b'R'), "at byte "),
-        ("another beginning", |bytes| bytes[..400].fill(b'a'), "not a snapshot"),
+        ("another beginning", |bytes| bytes[..400].fill(b'a'), "is not a pickle"),
         ("nothing", Vec::clear, "is empty"),
     ];
     for (name, damage, expected) in cases {
