@@ -31,10 +31,9 @@ impl Reading {
         let mut bar = self.bar.borrow_mut();
         let bar = bar.get_or_insert_with(|| {
             let (bar, template) = match total {
-                Some(total) => (
-                    ProgressBar::new(total),
-                    "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {rate}, {left} left",
-                ),
+                Some(total) => {
+                    (ProgressBar::new(total), "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {rate}, {left} left")
+                }
                 None => (ProgressBar::no_length(), "{msg} {spinner} {binary_bytes} {rate}"),
             };
             bar.set_draw_target(ProgressDrawTarget::stderr());

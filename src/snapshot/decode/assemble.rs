@@ -158,7 +158,8 @@ impl SnapshotBuilder {
                 let count = items.len() - MAX_DEVICES;
                 warnings.push(Warning::DroppedItems { list: "device_traces", count });
             }
-            for item in items[..items.len().min(MAX_DEVICES)].to_vec() {
+            let items: Vec<Word> = items.iter().copied().take(MAX_DEVICES).collect();
+            for item in items {
                 let trace = match item.item() {
                     Item::List(trace) => self.trace(trace, &mut used, &mut warnings)?,
                     _ => 0..0,
