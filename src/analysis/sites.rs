@@ -101,7 +101,12 @@ impl<'a> Sites<'a> {
 
     /// [`Sites::new`], but where `rules` say otherwise.
     pub fn with(snapshot: &'a Snapshot, by: By, rules: &FrameRules) -> Self {
-        let mut owners: Vec<Owner> = snapshot.frames.iter().map(|frame| owner(snapshot, frame)).collect();
+        let mut known = std::collections::HashMap::new();
+        let mut owners: Vec<Owner> = snapshot
+            .frames
+            .iter()
+            .map(|frame| *known.entry((frame.filename, frame.name)).or_insert_with(|| owner(snapshot, frame)))
+            .collect();
         let representatives = representatives(snapshot, by);
         let has_python = owners.iter().any(|owner| matches!(owner, Owner::User | Owner::Package));
         if let Some(user) = &rules.user {
@@ -150,7 +155,7 @@ impl<'a> Sites<'a> {
         }
         let is_traced = history.lives.alloc_event(life).is_some();
         let site = match (is_traced, stack) {
-            (false, _) if history.health.recorded => Site::Before,
+            (false, _) if history.health.recorded && !history.health.cut => Site::Before,
             (true, StackId::EMPTY) if self.has_python => Site::Backward,
             _ => Site::NoStack,
         };

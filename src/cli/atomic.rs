@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Mutex, Once, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -21,20 +23,54 @@ struct Partial {
     is_placed: bool,
 }
 
+/// The files under construction, which an interruption removes.
+static PARTIALS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Exit status of a program that SIGINT or SIGTERM ended, as shells have it for SIGINT.
+const INTERRUPTED: i32 = 130;
+
+impl Partial {
+    /// Makes the file.
+    fn create(path: PathBuf) -> io::Result<(Self, File)> {
+        static HANDLER: Once = Once::new();
+        // Where no handler can be set, an interruption leaves the partial file, under a name that shows what it is.
+        HANDLER.call_once(|| drop(ctrlc::set_handler(interrupted)));
+        let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = File::create(&path)?;
+        partials.push(path.clone());
+        Ok((Self { path, is_placed: false }, file))
+    }
+}
+
+fn interrupted() {
+    // Held to the end, so that no other file is begun.
+    let partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in partials.iter() {
+        let _ = fs::remove_file(path);
+    }
+    process::exit(INTERRUPTED);
+}
+
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_placed {
             let _ = fs::remove_file(&self.path);
         }
+        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.path);
     }
 }
 
 /// Fails when `path` is there and `existing` says to keep it: worth asking before long work.
 pub fn check(path: &Path, existing: Existing) -> Result<()> {
-    if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() {
+    if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() && !is_special(path) {
         bail!("{} exists already: name another file, or replace it with --force", path.display());
     }
     Ok(())
+}
+
+/// Whether `path` is a pipe or a device.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// Writes what `produce` makes to `path`: under another name in the same directory first, renamed when it is complete.
@@ -42,7 +78,7 @@ pub fn check(path: &Path, existing: Existing) -> Result<()> {
 /// A pipe or a device cannot be replaced; it is written as it is.
 pub fn write(path: &Path, existing: Existing, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let describe = || format!("cannot write {}: check the directory and the disk space", path.display());
-    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+    if is_special(path) {
         let file = OpenOptions::new().write(true).open(path).with_context(describe)?;
         return fill(file, produce).map(drop);
     }
@@ -50,10 +86,9 @@ pub fn write(path: &Path, existing: Existing, produce: impl FnOnce(&mut dyn Writ
     // A link stays a link: the file that it names is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut name = target.file_name().with_context(describe)?.to_owned();
-    name.push(format!(".{}.part", std::process::id()));
+    name.push(format!(".{}.part", process::id()));
     let partial = target.with_file_name(name);
-    let file = File::create(&partial).with_context(describe)?;
-    let mut partial = Partial { path: partial, is_placed: false };
+    let (mut partial, file) = Partial::create(partial).with_context(describe)?;
     fill(file, produce).with_context(describe)?;
     match existing {
         Existing::Replace => fs::rename(&partial.path, &target).with_context(describe)?,

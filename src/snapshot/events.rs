@@ -148,6 +148,10 @@ impl<T: Copy + PartialEq> Column<T> {
         }
     }
 
+    fn kept(&self) -> usize {
+        self.values.capacity() * size_of::<T>()
+    }
+
     /// The value of `row`.
     pub fn get(&self, row: usize) -> T {
         self.values.get(row).copied().unwrap_or(self.default)
@@ -247,6 +251,19 @@ impl Events {
             category: self.category.get(row),
             other: self.other.get(row),
         }
+    }
+
+    /// Bytes of memory that the columns take.
+    pub(super) fn kept(&self) -> usize {
+        self.action.capacity() * size_of::<Action>()
+            + (self.addr.capacity() + self.size.capacity()) * size_of::<u64>()
+            + self.stack.capacity() * size_of::<StackId>()
+            + self.stream.kept()
+            + self.time_us.kept()
+            + self.pool.kept()
+            + self.compile_context.kept()
+            + self.user_metadata.kept()
+            + self.forward.kept()
     }
 
     pub(super) fn push(&mut self, event: &Event) {

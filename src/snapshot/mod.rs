@@ -22,7 +22,7 @@ pub use events::{Action, Column, Event, Events};
 pub use format::{Format, Writer};
 pub use ids::{FrameId, PoolId, StackId, StrId, StreamId};
 pub use intern::{Frame, Stacks, Strings};
-pub use load::{LoadError, LoadOptions, Source, load};
+pub use load::{LoadError, LoadOptions, Source, load, load_bytes};
 pub use schema::{BlockHistory, Extras, Fx, HistoryRows, Keys, Schema};
 pub use segments::{Block, BlockState, Segment};
 pub use settings::Settings;
@@ -77,6 +77,9 @@ pub struct Device {
     pub events: Range<usize>,
     /// Whether blocks, segments and the file's own sums agree; figures that need the layout are unknown otherwise.
     pub consistent: bool,
+    /// Whether the file breaks off before the end of the trace, or before its beginning: the events up to the dump are
+    /// lost then.
+    pub cut: bool,
 }
 
 impl Snapshot {
