@@ -1,6 +1,7 @@
 //! Dicts become rows: their keys say of which table.
 
 use super::builder::{Annotation, History, RawSegment, Shape, SnapshotBuilder, row_number};
+use super::rows::fields;
 use super::slots::DictSlot;
 use super::word::{Item, Word};
 use crate::pickle::BuildError;
@@ -13,6 +14,12 @@ impl SnapshotBuilder {
     /// The shape that `pairs` make a dict, if any.
     #[inline]
     pub(super) fn shape(pairs: &[Word]) -> Option<Shape> {
+        Self::shape_of_keys(pairs.iter().step_by(2))
+    }
+
+    /// The shape that these keys make a dict, if any.
+    #[inline]
+    pub(super) fn shape_of_keys<'a>(keys: impl Iterator<Item = &'a Word>) -> Option<Shape> {
         const TOTAL: u32 = 2;
         const STATE: u32 = 4;
         const SIZE: u32 = 8;
@@ -22,8 +29,8 @@ impl SnapshotBuilder {
         const STAGE: u32 = 128;
         const LINE: u32 = 256;
         let mut found = 0;
-        for pair in pairs.chunks_exact(2) {
-            let Item::Text(key) = pair[0].item() else { continue };
+        for key in keys {
+            let Item::Text(key) = key.item() else { continue };
             found |= match key.0 {
                 keys::ACTION => return Some(Shape::Event),
                 keys::TOTAL_SIZE => TOTAL,
@@ -60,12 +67,7 @@ impl SnapshotBuilder {
                 let frame = self.frame(Frame::default(), pairs);
                 self.frames.intern(frame)?
             }
-            Shape::Event => {
-                let mut event = Event::default();
-                self.event(&mut event, pairs)?;
-                self.events.push(&event);
-                row_number(self.events.len() - 1, "trace entries")?
-            }
+            Shape::Event => self.new_event(fields(pairs))?,
             Shape::Block => {
                 let block = self.block(None, pairs)?;
                 self.blocks.push(block);
@@ -91,18 +93,28 @@ impl SnapshotBuilder {
         Ok(DictSlot::Row(shape, row))
     }
 
+    /// Makes a new trace entry.
+    #[inline]
+    pub(super) fn new_event(&mut self, fields: impl Iterator<Item = (StrId, Word)>) -> Result<u32, BuildError> {
+        let mut event = Event::default();
+        self.event(&mut event, fields)?;
+        self.events.push(&event);
+        row_number(self.events.len() - 1, "trace entries")
+    }
+
     /// Sets further items in a dict that is a row already.
     pub(super) fn update_row(&mut self, shape: Shape, row: u32, pairs: &[Word]) -> Result<DictSlot, BuildError> {
         let at = row as usize;
         match shape {
             // Frames are shared by content: a changed one is another one.
             Shape::Frame => {
+                self.frames_changed = true;
                 let frame = self.frame(self.frames.rows[at], pairs);
                 return Ok(DictSlot::Row(shape, self.frames.intern(frame)?));
             }
             Shape::Event => {
                 let mut event = self.events.get(at);
-                self.event(&mut event, pairs)?;
+                self.event(&mut event, fields(pairs))?;
                 self.events.set(at, &event);
             }
             Shape::Block => self.blocks[at] = self.block(Some(self.blocks[at]), pairs)?,

@@ -12,7 +12,8 @@ use crate::snapshot::keys;
 use crate::snapshot::segments::{Block, BlockState, Segment};
 
 /// Key and value of each pair whose key is text.
-fn fields(pairs: &[Word]) -> impl Iterator<Item = (StrId, Word)> {
+#[inline]
+pub(super) fn fields(pairs: &[Word]) -> impl Iterator<Item = (StrId, Word)> {
     pairs.chunks_exact(2).filter_map(|pair| match pair[0].item() {
         Item::Text(key) => Some((key, pair[1])),
         _ => None,
@@ -134,8 +135,13 @@ impl SnapshotBuilder {
     }
 
     /// Filled in place: a copy of an event just written stalls the processor.
-    pub(super) fn event(&mut self, event: &mut Event, pairs: &[Word]) -> Result<(), BuildError> {
-        for (key, value) in fields(pairs) {
+    #[inline]
+    pub(super) fn event(
+        &mut self,
+        event: &mut Event,
+        fields: impl Iterator<Item = (StrId, Word)>,
+    ) -> Result<(), BuildError> {
+        for (key, value) in fields {
             match key.0 {
                 keys::ACTION => event.action = self.action_of(value),
                 keys::ADDR | keys::DEVICE_FREE => event.addr = self.pointer(value),

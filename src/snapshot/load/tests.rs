@@ -7,7 +7,7 @@ use crate::pickle::write::{PickleWriter, Result as WriteResult};
 use crate::snapshot::{BlockState, StackId, Writer};
 
 fn load_bytes(bytes: &[u8], salvage: bool) -> Result<Snapshot, LoadError> {
-    let options = LoadOptions { salvage, progress: None };
+    let options = LoadOptions { salvage, ..LoadOptions::default() };
     Loader { options: &options }.load(Input::slice(bytes, None), 0)
 }
 
