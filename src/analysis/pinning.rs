@@ -152,7 +152,7 @@ fn cut(
         let mut stop = addr.saturating_add(size).min(end);
         if blocks[first].addr <= addr && blocks[first].end() > stop {
             // Granules that one block fills are one unit: there may be any number of them.
-            stop = (addr + (blocks[first].end() - addr) / size * size).clamp(stop, end);
+            stop = (addr + blocks[first].end().saturating_sub(addr) / size * size).clamp(stop, end);
         }
         if from >= end || stop <= addr {
             return;

@@ -92,7 +92,12 @@ enum Owner {
 impl<'a> Sites<'a> {
     /// Classifies every frame of `snapshot`, to be grouped `by`.
     pub fn new(snapshot: &'a Snapshot, by: By) -> Self {
-        let owners: Vec<Owner> = snapshot.frames.iter().map(|frame| owner(snapshot, frame)).collect();
+        let mut known = std::collections::HashMap::new();
+        let owners: Vec<Owner> = snapshot
+            .frames
+            .iter()
+            .map(|frame| *known.entry((frame.filename, frame.name)).or_insert_with(|| owner(snapshot, frame)))
+            .collect();
         let representatives = representatives(snapshot, by);
         let has_python = owners.iter().any(|owner| matches!(owner, Owner::User | Owner::Package));
         Self { snapshot, owners, by, representatives, has_python }
@@ -111,7 +116,7 @@ impl<'a> Sites<'a> {
         }
         let is_traced = history.lives.alloc_event(life).is_some();
         let site = match (is_traced, stack) {
-            (false, _) if history.health.recorded => Site::Before,
+            (false, _) if history.health.recorded && !history.health.cut => Site::Before,
             (true, StackId::EMPTY) if self.has_python => Site::Backward,
             _ => Site::NoStack,
         };

@@ -4,9 +4,11 @@
 //! `output` (writing).
 
 mod args;
+mod atomic;
 mod directory;
 mod estimate;
 mod evidence;
+mod export;
 mod howto;
 mod info;
 mod input;
@@ -88,6 +90,7 @@ enum Command {
     Estimate(estimate::Args),
     Howto(howto::Args),
     Whatif(whatif::Args),
+    Export(export::Args),
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
@@ -104,6 +107,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),
         Command::Whatif(args) => whatif::run(&args),
+        Command::Export(args) => export::run(&args),
     }
 }
 

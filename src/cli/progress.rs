@@ -1,10 +1,11 @@
 //! Progress on standard error, only on a terminal and only when the work lasts.
 
 use std::cell::RefCell;
+use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// Work shorter than this shows nothing.
 const DELAY: Duration = Duration::from_millis(200);
@@ -30,20 +31,34 @@ impl Reading {
         let mut bar = self.bar.borrow_mut();
         let bar = bar.get_or_insert_with(|| {
             let (bar, template) = match total {
-                Some(total) => (
-                    ProgressBar::new(total),
-                    "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left",
-                ),
-                None => (ProgressBar::no_length(), "{msg} {spinner} {binary_bytes} {binary_bytes_per_sec}"),
+                Some(total) => {
+                    (ProgressBar::new(total), "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {rate}, {left} left")
+                }
+                None => (ProgressBar::no_length(), "{msg} {spinner} {binary_bytes} {rate}"),
             };
             bar.set_draw_target(ProgressDrawTarget::stderr());
-            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            bar.set_style(style.with_key("rate", write_rate).with_key("left", write_left));
             bar.set_message(format!("reading {}", self.name));
-            // The rate counts from the start, not from when the bar appeared.
-            bar.with_elapsed(self.started.elapsed())
+            bar.with_elapsed(self.started.elapsed()).with_position(done)
         });
         bar.set_position(done);
     }
+}
+
+/// Bytes a second since the start. The estimate that the bar makes itself starts when it appears.
+fn rate(state: &ProgressState) -> f64 {
+    state.pos() as f64 / state.elapsed().as_secs_f64().max(1e-3)
+}
+
+fn write_rate(state: &ProgressState, out: &mut dyn Write) {
+    // The bar has no way to tell of an error.
+    let _ = write!(out, "{}/s", BinaryBytes(rate(state) as u64));
+}
+
+fn write_left(state: &ProgressState, out: &mut dyn Write) {
+    let left = state.len().unwrap_or(0).saturating_sub(state.pos()) as f64 / rate(state).max(1.0);
+    let _ = write!(out, "{}", HumanDuration(Duration::from_secs_f64(left.min(1e6).ceil())));
 }
 
 impl Drop for Reading {

@@ -13,6 +13,9 @@ pub struct Health {
     pub recorded: bool,
     /// Whether the trace explains everything: it starts with no memory and nothing is missing in it.
     pub complete: bool,
+    /// Whether the file breaks off before the end of the trace.
+    #[serde(skip)]
+    pub cut: bool,
     /// Why it is not complete, in words.
     pub reasons: Vec<String>,
     /// Frees of blocks that the trace never allocated.
@@ -62,13 +65,23 @@ impl Health {
             && self.vanished_blocks == 0
             && self.odd_ranges == 0
             && self.first_violation.is_none()
+            && !self.cut
     }
 
     /// Fills [`complete`](Self::complete) and the reasons.
     pub(super) fn conclude(&mut self, snapshot: &Snapshot, device: &Device, lives: &Lives, ranges: &Ranges) {
         let events = device.events.len();
         let mut reasons = Vec::new();
-        if events == 0 {
+        if device.cut && events == 0 {
+            reasons
+                .push("the file breaks off before the trace: nothing is known of the time before the dump".to_owned());
+        } else if device.cut {
+            reasons.push(format!(
+                "the file breaks off after event {}: what happened from there to the dump is lost, so that blocks of that \
+                 time count as older, and figures before the dump may be wrong",
+                events - 1
+            ));
+        } else if events == 0 {
             reasons.push(
                 "no history was recorded: call torch.cuda.memory._record_memory_history(max_entries=100000) first"
                     .to_owned(),

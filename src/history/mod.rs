@@ -75,12 +75,13 @@ impl<'a> History<'a> {
         let mut health = scanned.health;
         health.inferred_setting = inferred.inferred_setting;
         health.recorded = device.events.len() > 1;
+        health.cut = device.cut;
         let mut ranges = Ranges::new(snapshot, device, rules, &mut health);
         let mut lives = scanned.lives;
         sizes::fill(snapshot, device, rules, &mut lives, &mut ranges, &mut health);
         let peaks = counters::peaks(snapshot, device, &lives, &ranges, &mut health);
         health.conclude(snapshot, device, &lives, &ranges);
-        let peaks = health.recorded.then_some(peaks);
+        let peaks = (health.recorded && !health.cut).then_some(peaks);
         let ooms = ooms(snapshot, device);
         Self { snapshot, device, rules: rules.clone(), lives, ranges, health, peaks, ooms }
     }

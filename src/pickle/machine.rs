@@ -39,7 +39,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { marks: 10_000, stack: 1 << 20, memo: 1 << 20, string: 1 << 32 }
+        Self { marks: 10_000, stack: 1 << 20, memo: 1 << 20, string: 16 << 20 }
     }
 }
 
@@ -106,6 +106,16 @@ impl<B: Builder> Machine<B> {
     /// The protocol that the file names: 0 when it names none (protocols 0 and 1).
     pub fn protocol(&self) -> u8 {
         self.protocol
+    }
+
+    /// Bytes of memory that the stack and the memo take.
+    pub fn kept(&self) -> usize {
+        self.stack.capacity() * size_of::<B::Value>() + self.marks.capacity() * size_of::<usize>() + self.memo.kept()
+    }
+
+    /// The builder.
+    pub fn builder(&self) -> &B {
+        &self.builder
     }
 
     /// The builder, and the value at STOP if it was reached.

@@ -51,6 +51,12 @@ impl<V: Copy> Memo<V> {
         self.rewritten
     }
 
+    /// Bytes of memory that the entries take.
+    pub(super) fn kept(&self) -> usize {
+        // One byte an entry is the map's own.
+        self.dense.capacity() * size_of::<Option<V>>() + self.sparse.capacity() * (size_of::<(u32, V)>() + 1)
+    }
+
     /// Number of entries.
     pub(super) fn len(&self) -> usize {
         self.dense.len() + self.sparse.len()

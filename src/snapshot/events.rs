@@ -140,6 +140,10 @@ impl<T: Copy + PartialEq> Column<T> {
         }
     }
 
+    fn kept(&self) -> usize {
+        self.values.capacity() * size_of::<T>()
+    }
+
     /// The value of `row`.
     pub fn get(&self, row: usize) -> T {
         self.values.get(row).copied().unwrap_or(self.default)
@@ -227,6 +231,19 @@ impl Events {
             user_metadata: self.user_metadata.get(row),
             forward: self.forward.get(row),
         }
+    }
+
+    /// Bytes of memory that the columns take.
+    pub(super) fn kept(&self) -> usize {
+        self.action.capacity() * size_of::<Action>()
+            + (self.addr.capacity() + self.size.capacity()) * size_of::<u64>()
+            + self.stack.capacity() * size_of::<StackId>()
+            + self.stream.kept()
+            + self.time_us.kept()
+            + self.pool.kept()
+            + self.compile_context.kept()
+            + self.user_metadata.kept()
+            + self.forward.kept()
     }
 
     #[inline]

@@ -14,6 +14,11 @@ fn next_id(len: usize, what: &'static str) -> Result<u32, BuildError> {
     u32::try_from(len).ok().filter(|&id| id < MAX_ROWS).ok_or(BuildError::TooMany(what))
 }
 
+/// Bytes of memory of `table`: an id and a byte of its own for each place.
+fn kept(table: &HashTable<u32>) -> usize {
+    table.capacity() * 8 / 7 * 5
+}
+
 /// Distinct strings in one buffer.
 #[derive(Default)]
 pub struct Strings {
@@ -41,6 +46,10 @@ impl Strings {
         let (text, ends, seed) = (&self.text, &self.ends, &self.seed);
         self.table.insert_unique(hash, id, |&id| seed.hash_one(slice(text, ends, id).as_bytes()));
         Ok(StrId(id))
+    }
+
+    pub(super) fn kept(&self) -> usize {
+        self.text.capacity() + self.ends.capacity() * size_of::<usize>() + kept(&self.table)
     }
 
     /// The string of `id`.
@@ -87,6 +96,10 @@ impl<T: Row> Table<T> {
         let mut table = HashTable::new();
         table.insert_unique(seed.hash_one(first), 0, |_| 0);
         Self { rows: vec![first], table, seed, what, last: 0 }
+    }
+
+    pub(super) fn kept(&self) -> usize {
+        self.rows.capacity() * size_of::<T>() + kept(&self.table)
     }
 
     pub(super) fn intern(&mut self, value: T) -> Result<u32, BuildError> {
@@ -139,6 +152,10 @@ impl Stacks {
         let (frames, ends, seed) = (&self.frames, &self.ends, &self.seed);
         self.table.insert_unique(hash, id, |&id| hash_stack(seed, range(frames, ends, id)));
         Ok(StackId(id))
+    }
+
+    pub(super) fn kept(&self) -> usize {
+        self.frames.capacity() * size_of::<FrameId>() + self.ends.capacity() * size_of::<usize>() + kept(&self.table)
     }
 
     /// The frames of `id`, innermost first; none for [`StackId::NONE`].

@@ -21,7 +21,7 @@ pub use events::{Action, Column, Event, Events};
 pub use format::{Format, Writer};
 pub use ids::{FrameId, PoolId, StackId, StrId, StreamId};
 pub use intern::{Frame, Stacks, Strings};
-pub use load::{LoadError, LoadOptions, Source, load};
+pub use load::{LoadError, LoadOptions, Source, load, load_bytes};
 pub use segments::{Block, BlockState, Segment};
 pub use settings::Settings;
 pub use warning::Warning;
@@ -71,6 +71,9 @@ pub struct Device {
     pub events: Range<usize>,
     /// Whether blocks, segments and the file's own sums agree; figures that need the layout are unknown otherwise.
     pub consistent: bool,
+    /// Whether the file breaks off before the end of the trace, or before its beginning: the events up to the dump are
+    /// lost then.
+    pub cut: bool,
 }
 
 impl Snapshot {

@@ -4,10 +4,14 @@
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Warning {
     /// The pickle breaks off; only complete parts were used.
-    #[error("salvaged: the file breaks off at byte {offset}; only what was complete before it is reported")]
+    #[error(
+        "salvaged: the file breaks off at byte {offset}; only what was complete before it is reported. Missing: {missing}"
+    )]
     Salvaged {
         /// Where it breaks off.
         offset: u64,
+        /// What is lost, and what follows from that, in words.
+        missing: String,
     },
     /// Keys or actions that this version does not know.
     #[error("not understood and left out: {0}")]
@@ -15,8 +19,11 @@ pub enum Warning {
     /// Sizes that no device has.
     #[error("{0} sizes are negative or above 16 TiB: they were cut, so figures that contain them are wrong")]
     ImplausibleSizes(u64),
+    /// Strings that are longer than any name.
+    #[error("{0} texts are longer than 64 KiB: only their beginning is kept")]
+    CutTexts(u64),
     /// Items of a list that are not what the list should hold.
-    #[error("{count} items of `{list}` are not readable and were left out")]
+    #[error("{count} items of `{list}` are not readable, or are there twice, and were left out")]
     DroppedItems {
         /// Name of the list.
         list: &'static str,

@@ -275,7 +275,8 @@ impl Maker<'_, '_> {
             }
             if let Some(row) = rows.last_mut() {
                 let base = range.addr - row.address;
-                row.span = base + range.bytes;
+                // A damaged file may have ranges within others.
+                row.span = row.span.max(base.saturating_add(range.bytes));
                 row.cells.extend(self.cells(range).into_iter().map(|cell| Cell { offset: base + cell.offset, ..cell }));
             }
         }
@@ -302,7 +303,7 @@ fn wrapped(row: Row, granule: u64, most: u64) -> Vec<Row> {
         })
         .collect();
     for cell in row.cells {
-        let (mut from, end) = (cell.offset, cell.offset + cell.size);
+        let (mut from, end) = (cell.offset, cell.offset.saturating_add(cell.size).min(row.span));
         let mut blocks = cell.blocks;
         while from < end {
             let number = from / line;

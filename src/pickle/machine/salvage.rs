@@ -4,11 +4,13 @@ use super::super::{Builder, Kind};
 use super::Machine;
 
 impl<B: Builder> Machine<B> {
-    /// Closes the open containers with what they had received, and answers with the outermost value.
+    /// Closes the open containers with what they had received, and answers with the outermost value, and with the
+    /// containers that were open: they may lack items.
     ///
     /// A list keeps its complete items. A dict that was being filled is dropped, because a row without all its keys
     /// would be a wrong row, except for the outermost one, whose keys stand for themselves.
-    pub fn salvage(mut self) -> (B, Option<B::Value>) {
+    pub fn salvage(mut self) -> (B, Option<B::Value>, Vec<B::Value>) {
+        let open = self.open();
         // A dict on top has all its items or none yet: it is not seen which.
         let is_bare = self.stack.len() > self.floor().max(1);
         if is_bare && self.stack.last().is_some_and(|&top| self.builder.kind(top) == Kind::Dict) {
@@ -26,13 +28,22 @@ impl<B: Builder> Machine<B> {
                 }
             }
         }
-        let Some((&outermost, rest)) = self.stack.split_first() else { return (self.builder, None) };
+        let Some((&outermost, rest)) = self.stack.split_first() else { return (self.builder, None, open) };
         if self.builder.kind(outermost) == Kind::Dict {
             // Filled pair by pair, without a MARK.
             let rest = rest.to_vec();
             self.close_outermost(outermost, &rest);
         }
-        (self.builder, Some(outermost))
+        (self.builder, Some(outermost), open)
+    }
+
+    /// What a MARK stands on, and what is on top. Without any MARK everything was to become part of what lies below it.
+    fn open(&self) -> Vec<B::Value> {
+        if self.marks.is_empty() {
+            return self.stack.clone();
+        }
+        let marked = self.marks.iter().filter_map(|&mark| self.stack.get(mark.checked_sub(1)?));
+        marked.chain(self.stack.last()).copied().collect()
     }
 
     /// Appends the items of an open batch. One of another kind than the first belongs to the item before it, which is

@@ -180,7 +180,7 @@ fn capacity_note(device: &DeviceReport) -> String {
 /// A sparkline of live memory, and its peaks in words.
 fn over_time(series: &Series, info: Option<&DeviceInfo>) -> (String, String) {
     let live: Vec<u64> = (0..series.x.len()).map(|at| series.bands.iter().map(|band| band.values[at]).sum()).collect();
-    let span = info.and_then(|info| Some(info.last_time_us? - info.first_time_us?)).filter(|&span| span > 0);
+    let span = info.and_then(|info| info.last_time_us?.checked_sub(info.first_time_us?)).filter(|&span| span > 0);
     let span = span.map_or_else(String::new, |span| format!(" in {}", duration(span)));
     let peak = |peak: crate::history::Peak| {
         let about = if peak.exact { "" } else { "at least " };

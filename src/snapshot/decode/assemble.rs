@@ -1,6 +1,6 @@
 //! From the decoded top-level value to a [`Snapshot`].
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::builder::{Shape, SnapshotBuilder};
@@ -19,6 +19,12 @@ const SETTINGS_DEPTH: usize = 4;
 
 /// Unknown keys and actions that a warning names.
 const UNKNOWN_NAMES: usize = 20;
+
+/// Characters of such a name that are shown.
+const UNKNOWN_LENGTH: usize = 80;
+
+/// Devices that a file may speak of; PyTorch is built for at most 120.
+const MAX_DEVICES: usize = 128;
 
 /// Values that are kept of all settings together; torch writes about 30. Dicts may be shared, so that a small file can
 /// describe an immense tree.
@@ -102,7 +108,27 @@ impl SnapshotBuilder {
     }
 
     /// Builds the snapshot whose outermost value is `top`.
-    pub(in crate::snapshot) fn assemble(mut self, top: Word, protocol: Option<u8>) -> Result<Snapshot, LoadError> {
+    pub(in crate::snapshot) fn assemble(self, top: Word, protocol: Option<u8>) -> Result<Snapshot, LoadError> {
+        self.build(top, protocol, None).map(|(snapshot, _)| snapshot)
+    }
+
+    /// [`assemble`](Self::assemble) of a file that broke off while the containers `open` were being filled. Answers
+    /// with what is missing, in words.
+    pub(in crate::snapshot) fn assemble_open(
+        self,
+        top: Word,
+        protocol: Option<u8>,
+        open: &[Word],
+    ) -> Result<(Snapshot, String), LoadError> {
+        self.build(top, protocol, Some(open))
+    }
+
+    fn build(
+        mut self,
+        top: Word,
+        protocol: Option<u8>,
+        open: Option<&[Word]>,
+    ) -> Result<(Snapshot, String), LoadError> {
         let mut parts = TopLevel::default();
         match top.item() {
             Item::List(list) => parts.segments = Some(list),
@@ -113,7 +139,7 @@ impl SnapshotBuilder {
             return Err(LoadError::NoSegments);
         }
         let mut warnings = self.unknown();
-        let mut table = SegmentTable::default();
+        let mut table = SegmentTable::new(self.blocks.len());
         if let Some(list) = parts.segments {
             self.segments_into(list, "segments", &mut table, &mut warnings)?;
             if table.segments.is_empty() && self.list_len(list) > 0 && parts.device_traces.is_none() {
@@ -125,19 +151,23 @@ impl SnapshotBuilder {
             self.segments_into(list, "host_segments", &mut table, &mut warnings)?;
         }
         let mut traces = Vec::new();
+        let mut used = Used::of(self.events.len());
         if let Some(list) = parts.device_traces {
-            let mut used = BTreeSet::new();
-            for item in self.items_of_list(list).to_vec() {
+            let items = self.items_of_list(list);
+            if items.len() > MAX_DEVICES {
+                let count = items.len() - MAX_DEVICES;
+                warnings.push(Warning::DroppedItems { list: "device_traces", count });
+            }
+            for item in items[..items.len().min(MAX_DEVICES)].to_vec() {
                 let trace = match item.item() {
-                    Item::List(trace) if used.insert(trace) => self.trace(trace, &mut warnings)?,
-                    // The same list again cannot be the trace of another device.
+                    Item::List(trace) => self.trace(trace, &mut used, &mut warnings)?,
                     _ => 0..0,
                 };
                 traces.push(trace);
             }
         }
         let host_trace = match parts.host_traces {
-            Some(list) => self.trace(list, &mut warnings)?,
+            Some(list) => self.trace(list, &mut used, &mut warnings)?,
             None => 0..0,
         };
 
@@ -150,20 +180,31 @@ impl SnapshotBuilder {
         };
         let (torch_at_least, torch_below) = bracket(&evidence);
         let mut format = Format { protocol, torch_at_least, torch_below, writer: self.writer(protocol) };
-        if format.writer == Writer::TorchNpu {
+        // Keys that are not there yet tell nothing of a file that breaks off.
+        if format.writer == Writer::TorchNpu || open.is_some() {
             format.torch_below = None;
         }
+        let lost = open.map(|open| self.lost(&parts, open));
         let (mut settings, problems) = Settings::new(parts.settings, torch_at_least);
         warnings.extend(problems.into_iter().map(Warning::Setting));
         // Before 2.3 the settings are not in the file, but what they did is.
         settings.rules.expandable |= !settings.recorded && table.segments.iter().any(|segment| segment.expandable);
 
-        let devices = devices(&table.segments[..device_segments], &traces);
+        let mut devices = devices(&table.segments[..device_segments], &traces);
+        let mut missing = String::new();
+        if let Some(lost) = lost {
+            for device in &mut devices {
+                let trace = usize::try_from(device.ordinal).ok().and_then(|at| lost.traces.get(at));
+                device.cut = *trace.unwrap_or(&lost.further_traces);
+            }
+            missing = lost.in_words(device_segments, &devices);
+        }
         let host = Device {
             ordinal: -1,
             segments: device_segments..table.segments.len(),
             events: host_trace,
             consistent: true,
+            cut: false,
         };
         let has_host = !host.segments.is_empty() || !host.events.is_empty();
         let mut snapshot = Snapshot {
@@ -184,7 +225,22 @@ impl SnapshotBuilder {
             pools: self.pools.rows,
         };
         snapshot.check();
-        Ok(snapshot)
+        Ok((snapshot, missing))
+    }
+
+    /// Which of `parts` lack items, as the containers `open` were being filled.
+    fn lost(&self, parts: &TopLevel, open: &[Word]) -> Lost {
+        let is_open = |list: u32| open.contains(&Word::new(Item::List(list)));
+        let traces = parts.device_traces.map_or(&[][..], |list| self.items_of_list(list));
+        let list_of = |trace: &Word| match trace.item() {
+            Item::List(list) => Some(list),
+            _ => None,
+        };
+        Lost {
+            segments: parts.segments.is_none_or(is_open),
+            traces: traces.iter().map(|trace| list_of(trace).is_none_or(is_open)).collect(),
+            further_traces: parts.device_traces.is_none_or(is_open),
+        }
     }
 
     fn read_top_level(&mut self, top: Word, parts: &mut TopLevel) {
@@ -219,6 +275,7 @@ impl SnapshotBuilder {
     /// One warning for all keys and actions that have no meaning here.
     fn unknown(&self) -> Vec<Warning> {
         let mut names: BTreeMap<String, u64> = BTreeMap::new();
+        let shown = |id| self.strings.get(id).chars().take(UNKNOWN_LENGTH).collect::<String>();
         for ((shape, key), count) in &self.unknown_keys {
             let row = match shape {
                 Shape::Event => "trace entry",
@@ -228,10 +285,10 @@ impl SnapshotBuilder {
                 Shape::History => "history entry",
                 Shape::Annotation => "annotation",
             };
-            names.insert(format!("key `{}` of a {row}", self.strings.get(*key)), *count);
+            names.insert(format!("key `{}` of a {row}", shown(*key)), *count);
         }
         for (action, count) in &self.unknown_actions {
-            names.insert(format!("action `{}`", self.strings.get(*action)), *count);
+            names.insert(format!("action `{}`", shown(*action)), *count);
         }
         let mut warnings = Vec::new();
         if !names.is_empty() {
@@ -241,6 +298,9 @@ impl SnapshotBuilder {
                 list.push(format!("and {} more", names.len() - UNKNOWN_NAMES));
             }
             warnings.push(Warning::Unknown(list.join(", ")));
+        }
+        if self.cut_texts > 0 {
+            warnings.push(Warning::CutTexts(self.cut_texts));
         }
         if self.implausible_sizes > 0 {
             warnings.push(Warning::ImplausibleSizes(self.implausible_sizes));
@@ -273,22 +333,27 @@ impl SnapshotBuilder {
         });
         // The same dict, referred to again: genuine segments are written out each.
         rows.dedup();
+        let known = -1..MAX_DEVICES as i64;
+        rows.retain(|&row| known.contains(&self.segments[row as usize].segment.device));
         let dropped = self.list_len(list) - rows.len();
         if dropped > 0 {
             warnings.push(Warning::DroppedItems { list: name, count: dropped });
         }
         let has_addresses = self.seen & (1 << keys::ADDRESS) != 0;
+        table.segments.reserve_exact(rows.len());
+        let mut missing = 0;
         for row in rows {
             let raw = &self.segments[row as usize];
             let (mut segment, blocks) = (raw.segment.clone(), raw.blocks);
             let start = table.blocks.len();
-            // Blocks belong to one segment: a list that is referred to again would multiply them.
-            if let Some(list) = blocks
-                && table.block_lists.insert(list)
-            {
+            if let Some(list) = blocks {
                 for block in self.list_rows(list, Shape::Block)? {
-                    table.blocks.push(self.blocks[block as usize]);
+                    // A block belongs to one segment, once.
+                    if table.used.take(block) {
+                        table.blocks.push(self.blocks[block as usize]);
+                    }
                 }
+                missing += self.list_len(list) - (table.blocks.len() - start);
             }
             let blocks = &mut table.blocks[start..];
             if has_addresses {
@@ -304,16 +369,22 @@ impl SnapshotBuilder {
             segment.blocks = start..table.blocks.len();
             table.segments.push(segment);
         }
+        if missing > 0 {
+            warnings.push(Warning::DroppedItems { list: "blocks", count: missing });
+        }
         Ok(())
     }
 
-    /// The rows of one device's trace. A list that shares entries with another gets rows of its own.
-    fn trace(&mut self, list: u32, warnings: &mut Vec<Warning>) -> Result<Range<usize>, BuildError> {
+    /// The rows of one device's trace. An entry belongs to one trace, once: what was `used` before is left out.
+    fn trace(&mut self, list: u32, used: &mut Used, warnings: &mut Vec<Warning>) -> Result<Range<usize>, BuildError> {
         if let ListSlot::Rows(Shape::Event, at) = self.lists.get(list) {
-            let rows = &self.ranges[at as usize];
-            return Ok(rows.start as usize..rows.end as usize);
+            let rows = self.ranges[at as usize].start as usize..self.ranges[at as usize].end as usize;
+            if used.take_all(rows.clone()) {
+                return Ok(rows);
+            }
         }
-        let rows = self.list_rows(list, Shape::Event)?;
+        let mut rows = self.list_rows(list, Shape::Event)?;
+        rows.retain(|&row| used.take(row));
         let dropped = self.list_len(list) - rows.len();
         if dropped > 0 {
             warnings.push(Warning::DroppedItems { list: "device_traces", count: dropped });
@@ -324,6 +395,34 @@ impl SnapshotBuilder {
             self.events.push(&event);
         }
         Ok(start..self.events.len())
+    }
+}
+
+/// What a file lacks that breaks off.
+struct Lost {
+    segments: bool,
+    /// Whether the trace of each device that has one lacks entries.
+    traces: Vec<bool>,
+    /// Whether traces of further devices may be missing.
+    further_traces: bool,
+}
+
+impl Lost {
+    fn in_words(&self, segments: usize, devices: &[Device]) -> String {
+        let mut words = Vec::new();
+        if self.segments {
+            words.push(format!("segments after the first {segments}, so that all totals are too low"));
+        }
+        for device in devices.iter().filter(|device| device.cut) {
+            words.push(match device.events.len() {
+                0 => format!("the trace of device {}", device.ordinal),
+                count => format!("the trace of device {} after its first {count} entries", device.ordinal),
+            });
+        }
+        if words.is_empty() {
+            words.push("what follows the traces (settings, annotations)".to_owned());
+        }
+        words.join("; ")
     }
 }
 
@@ -339,12 +438,46 @@ struct TopLevel {
     settings_keys: Vec<u32>,
 }
 
-#[derive(Default)]
 struct SegmentTable {
     segments: Vec<Segment>,
     blocks: Vec<Block>,
-    /// The lists that the blocks came from.
-    block_lists: HashSet<u32>,
+    /// The blocks of the builder that are in `blocks`.
+    used: Used,
+}
+
+impl SegmentTable {
+    /// An empty one, of at most `blocks` blocks.
+    fn new(blocks: usize) -> Self {
+        Self { segments: Vec::new(), blocks: Vec::with_capacity(blocks), used: Used::of(blocks) }
+    }
+}
+
+/// Which rows of a table were used: a few bytes can refer to the same row again and again.
+struct Used(Vec<bool>);
+
+impl Used {
+    fn of(rows: usize) -> Self {
+        Self(vec![false; rows])
+    }
+
+    /// Uses `row`, unless it was used before. Rows that were not there at first are new.
+    fn take(&mut self, row: u32) -> bool {
+        match self.0.get_mut(row as usize) {
+            Some(used) => !std::mem::replace(used, true),
+            None => true,
+        }
+    }
+
+    /// Uses all of `rows`, unless one was used before.
+    fn take_all(&mut self, rows: Range<usize>) -> bool {
+        match self.0.get_mut(rows) {
+            Some(rows) if !rows.contains(&true) => {
+                rows.fill(true);
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Devices with memory or a trace: the n-th trace belongs to device n.
@@ -356,7 +489,7 @@ fn devices(segments: &[Segment], traces: &[Range<usize>]) -> Vec<Device> {
         let start = segments.partition_point(|segment| segment.device < ordinal);
         let end = segments.partition_point(|segment| segment.device <= ordinal);
         let events = usize::try_from(ordinal).ok().and_then(|at| traces.get(at)).cloned().unwrap_or(0..0);
-        Device { ordinal, segments: start..end, events, consistent: true }
+        Device { ordinal, segments: start..end, events, consistent: true, cut: false }
     };
     ordinals.into_iter().map(device).collect()
 }

@@ -56,6 +56,20 @@ pub(super) struct RawSegment {
 /// Sizes above this are damage, not memory (16 TiB); they are cut to it and counted.
 pub(super) const MAX_SIZE: u64 = 1 << 44;
 
+/// Bytes of a string that are kept: the longest names, of C++ templates, have some thousand. Names are printed again and
+/// again, so that a single one could fill a machine.
+const MAX_TEXT: usize = 1 << 16;
+
+/// Unknown names of which the number of times is kept.
+const MAX_UNKNOWN: usize = 256;
+
+/// Counts `name`, if it is among the first [`MAX_UNKNOWN`].
+pub(super) fn count_unknown<K: Ord>(names: &mut BTreeMap<K, u64>, name: K) {
+    if names.len() < MAX_UNKNOWN || names.contains_key(&name) {
+        *names.entry(name).or_default() += 1;
+    }
+}
+
 /// The [`Builder`] of snapshots.
 pub(in crate::snapshot) struct SnapshotBuilder {
     pub(super) strings: Strings,
@@ -74,6 +88,8 @@ pub(in crate::snapshot) struct SnapshotBuilder {
     pub(super) unknown_actions: BTreeMap<StrId, u64>,
     /// Keys of known shapes that the format does not name, with their counts.
     pub(super) unknown_keys: BTreeMap<(Shape, StrId), u64>,
+    /// Strings that were cut to [`MAX_TEXT`].
+    pub(super) cut_texts: u64,
     /// Which known keys occurred in a row, one bit each.
     pub(super) seen: u64,
     /// Sizes that were cut to [`MAX_SIZE`].
@@ -84,6 +100,8 @@ pub(in crate::snapshot) struct SnapshotBuilder {
     pub(super) lists: Slots<ListSlot>,
     pub(super) pairs_of: Vec<Vec<Word>>,
     pub(super) items_of: Vec<Vec<Word>>,
+    /// Words in `pairs_of` and `items_of` together.
+    pub(super) kept_words: usize,
     pub(super) ranges: Vec<Range<u32>>,
     pub(super) pairs: Table<(Word, Word)>,
     pub(super) wides: Vec<Wide>,
@@ -117,6 +135,7 @@ impl SnapshotBuilder {
             actions: Vec::new(),
             unknown_actions: BTreeMap::new(),
             unknown_keys: BTreeMap::new(),
+            cut_texts: 0,
             seen: 0,
             implausible_sizes: 0,
             empty_batches: false,
@@ -124,6 +143,7 @@ impl SnapshotBuilder {
             lists: Slots::new(),
             pairs_of: Vec::new(),
             items_of: Vec::new(),
+            kept_words: 0,
             ranges: Vec::new(),
             pairs: Table::starting_with((zero, zero), "tuples"),
             wides: Vec::new(),
@@ -208,6 +228,13 @@ impl Builder for SnapshotBuilder {
 
     #[inline]
     fn text(&mut self, value: &[u8]) -> Word {
+        let value = match value.get(..MAX_TEXT) {
+            Some(start) if start.len() < value.len() => {
+                self.cut_texts += 1;
+                start
+            }
+            _ => value,
+        };
         let id = self.strings.intern(value).map(|id| id.0);
         let id = self.or_overflow(id);
         Word::new(Item::Text(StrId(id)))
@@ -285,17 +312,20 @@ impl Builder for SnapshotBuilder {
             return Ok(());
         }
         let slot = match self.dicts.get(at) {
-            DictSlot::Fresh => match Self::shape(pairs) {
+            // A dict that comes pair by pair is judged when it is used: its first key may mean anything.
+            DictSlot::Fresh => match Self::shape(pairs).filter(|_| pairs.len() > 2) {
                 Some(shape) => self.new_row(shape, pairs)?,
                 None => {
                     let kept = row_number(self.pairs_of.len(), "dicts")?;
                     self.pairs_of.push(pairs.to_vec());
+                    self.kept_words += pairs.len();
                     DictSlot::Pairs(kept)
                 }
             },
             DictSlot::Row(shape, row) => self.update_row(shape, row, pairs)?,
             slot @ DictSlot::Pairs(kept) => {
                 self.pairs_of[kept as usize].extend_from_slice(pairs);
+                self.kept_words += pairs.len();
                 slot
             }
         };

@@ -20,41 +20,36 @@ impl SnapshotBuilder {
     /// The shape that these keys make a dict, if any.
     #[inline]
     pub(super) fn shape_of_keys<'a>(keys: impl Iterator<Item = &'a Word>) -> Option<Shape> {
-        const TOTAL: u32 = 2;
-        const STATE: u32 = 4;
-        const SIZE: u32 = 8;
-        const NAME: u32 = 16;
-        const FILENAME: u32 = 32;
-        const REAL: u32 = 64;
-        const STAGE: u32 = 128;
-        const LINE: u32 = 256;
+        const fn bits<const N: usize>(keys: [u32; N]) -> u64 {
+            let (mut bits, mut at) = (0, 0);
+            while at < N {
+                bits |= 1 << keys[at];
+                at += 1;
+            }
+            bits
+        }
         let mut found = 0;
         for key in keys {
-            let Item::Text(key) = key.item() else { continue };
-            found |= match key.0 {
-                keys::ACTION => return Some(Shape::Event),
-                keys::TOTAL_SIZE => TOTAL,
-                keys::STATE => STATE,
-                keys::SIZE => SIZE,
-                keys::NAME => NAME,
-                keys::FILENAME => FILENAME,
-                keys::LINE => LINE,
-                keys::REAL_SIZE => REAL,
-                keys::STAGE => STAGE,
-                _ => 0,
-            };
+            if let Item::Text(key) = key.item()
+                && key.0 < keys::COUNT
+            {
+                found |= 1 << key.0;
+            }
         }
-        let has = |bits| found & bits == bits;
-        if has(NAME | FILENAME | LINE) {
-            Some(Shape::Frame)
-        } else if has(STATE | SIZE) {
-            Some(Shape::Block)
-        } else if has(TOTAL) {
-            Some(Shape::Segment)
-        } else if has(REAL) {
-            Some(Shape::History)
-        } else if has(STAGE | NAME) {
+        let has = |bits: u64| found & bits == bits;
+        // An annotation carries the program's own keys as well, whatever they are called.
+        if has(const { bits([keys::STAGE, keys::NAME]) }) {
             Some(Shape::Annotation)
+        } else if has(const { bits([keys::ACTION]) }) {
+            Some(Shape::Event)
+        } else if has(const { bits([keys::NAME, keys::FILENAME, keys::LINE]) }) {
+            Some(Shape::Frame)
+        } else if has(const { bits([keys::STATE, keys::SIZE]) }) {
+            Some(Shape::Block)
+        } else if has(const { bits([keys::TOTAL_SIZE]) }) {
+            Some(Shape::Segment)
+        } else if has(const { bits([keys::REAL_SIZE]) }) {
+            Some(Shape::History)
         } else {
             None
         }
@@ -137,6 +132,7 @@ impl SnapshotBuilder {
         let DictSlot::Pairs(kept) = slot else { return Ok(None) };
         let Some(shape) = Self::shape(&self.pairs_of[kept as usize]) else { return Ok(None) };
         let pairs = std::mem::take(&mut self.pairs_of[kept as usize]);
+        self.kept_words -= pairs.len();
         let slot = self.new_row(shape, &pairs)?;
         self.dicts.set(dict, slot);
         let DictSlot::Row(shape, row) = slot else { return Ok(None) };

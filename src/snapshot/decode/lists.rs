@@ -70,6 +70,7 @@ impl SnapshotBuilder {
             ListSlot::Items(kept) => kept,
         };
         let items = std::mem::take(&mut self.items_of[kept as usize]);
+        self.kept_words -= items.len();
         self.scratch.clear();
         let stack = if self.collect_stack(&items)? { self.stacks.intern(&self.scratch)? } else { StackId::EMPTY };
         self.lists.set(list, ListSlot::Sealed(stack));
@@ -83,6 +84,7 @@ impl SnapshotBuilder {
             ListSlot::Sealed(_) => return Ok(slot),
             ListSlot::Items(kept) => {
                 self.items_of[kept as usize].extend_from_slice(more);
+                self.kept_words += more.len();
                 return Ok(slot);
             }
             ListSlot::Rows(shape, at) => {
@@ -100,6 +102,7 @@ impl SnapshotBuilder {
         };
         items.extend_from_slice(more);
         let kept = row_number(self.items_of.len(), "lists")?;
+        self.kept_words += items.len();
         self.items_of.push(items);
         Ok(ListSlot::Items(kept))
     }

@@ -4,6 +4,7 @@
 
 mod assemble;
 mod builder;
+mod cost;
 mod dicts;
 mod lists;
 mod rows;

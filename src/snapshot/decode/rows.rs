@@ -1,6 +1,6 @@
 //! The fields of each row, by key. Key order and unknown keys never matter.
 
-use super::builder::{Annotation, History, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
+use super::builder::{Annotation, History, MAX_SIZE, RawSegment, Shape, SnapshotBuilder, count_unknown};
 use super::slots::ListSlot;
 use super::word::{Item, Wide, Word};
 use crate::allocator::{AllocatorRules, PoolKind};
@@ -48,7 +48,7 @@ impl SnapshotBuilder {
     }
 
     fn unknown_key(&mut self, shape: Shape, key: StrId) {
-        *self.unknown_keys.entry((shape, key)).or_default() += 1;
+        count_unknown(&mut self.unknown_keys, (shape, key));
     }
 
     /// An integer with its sign; floats (JSON conversions) are truncated, everything else is 0.
@@ -129,7 +129,7 @@ impl SnapshotBuilder {
         let id = self.text_id(value);
         let name = self.strings.get(id);
         Action::ALL.into_iter().find(|action| *action != Action::Other && action.name() == name).unwrap_or_else(|| {
-            *self.unknown_actions.entry(id).or_default() += 1;
+            count_unknown(&mut self.unknown_actions, id);
             Action::Other
         })
     }

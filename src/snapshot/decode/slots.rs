@@ -108,6 +108,11 @@ impl<S: Slot> Slots<S> {
         self.packed.len()
     }
 
+    /// Bytes of memory that the table takes.
+    pub(super) fn kept(&self) -> usize {
+        self.packed.capacity() * size_of::<u32>()
+    }
+
     #[inline]
     pub(super) fn get(&self, at: u32) -> S {
         let packed = self.packed[at as usize];

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::limits::{Expansion, RATIO};
 use crate::pickle::{BuildError, PickleError};
 
 /// Why there is no snapshot. The text does not name the file: the caller knows it.
@@ -51,6 +52,23 @@ pub enum LoadError {
          a saved copy of pytorch.org/memory_viz does not: use the pickle that was dropped on it"
     )]
     HtmlWithoutData,
+    /// Its tables grow out of proportion.
+    #[error(
+        "needs {kept} bytes of memory for its first {read} bytes, more than any snapshot does: it is damaged, or made \
+         to exhaust its reader"
+    )]
+    OutOfProportion {
+        /// Bytes of memory.
+        kept: usize,
+        /// Bytes decoded.
+        read: u64,
+    },
+    /// A small file that becomes a huge one.
+    #[error(
+        "unpacks to more than {RATIO} times its size, as no snapshot does: unpack it yourself, and read the result, \
+         if you trust where it comes from"
+    )]
+    Expands,
     /// Compressed again and again.
     #[error("is packed more than four times over: unpack it first")]
     TooDeep,
@@ -71,7 +89,14 @@ impl From<BuildError> for LoadError {
 
 impl From<serde_json::Error> for LoadError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Json(error)
+        if error.is_io() { Self::reading(error.into()) } else { Self::Json(error) }
+    }
+}
+
+impl LoadError {
+    /// Why reading stopped.
+    pub(super) fn reading(error: io::Error) -> Self {
+        if Expansion::is_cause(&error) { Self::Expands } else { Self::Read(error) }
     }
 }
 

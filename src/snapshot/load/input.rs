@@ -1,8 +1,10 @@
 //! One reader over a mapped file and a stream alike.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
+use super::limits::Expansion;
 use super::sniff::HEAD;
 use super::{LoadError, read_all};
 
@@ -37,7 +39,7 @@ impl<'a> Input<'a> {
 
     /// The first bytes, enough to tell what they are.
     pub(super) fn peek(&mut self) -> Result<&[u8], LoadError> {
-        let (head, _) = self.window(HEAD).map_err(LoadError::Read)?;
+        let (head, _) = self.window(HEAD).map_err(LoadError::reading)?;
         if head.is_empty() { Err(LoadError::Empty) } else { Ok(head) }
     }
 
@@ -61,7 +63,7 @@ impl<'a> Input<'a> {
                     let before = buffer.len();
                     match reader.by_ref().take(missing).read_to_end(buffer) {
                         Ok(_) => *ended = buffer.len() == before,
-                        Err(_) if *salvage && !buffer.is_empty() => *ended = true,
+                        Err(error) if *salvage && !buffer.is_empty() && !Expansion::is_cause(&error) => *ended = true,
                         Err(error) => return Err(error),
                     }
                 }
@@ -94,7 +96,7 @@ impl<'a> Input<'a> {
     pub(super) fn into_bytes(self) -> Result<Cow<'a, [u8]>, LoadError> {
         match self {
             Self::Slice { bytes, at, .. } => Ok(Cow::Borrowed(&bytes[at..])),
-            stream => read_all(stream.into_buffered()).map(Cow::Owned).map_err(LoadError::Read),
+            stream => read_all(stream.into_buffered()).map(Cow::Owned).map_err(LoadError::reading),
         }
     }
 }
@@ -105,11 +107,18 @@ pub(super) struct CountingReader<'a, R> {
     count: u64,
     total: Option<u64>,
     progress: Report<'a>,
+    /// The count, for others to see.
+    seen: Option<&'a Cell<u64>>,
 }
 
 impl<'a, R> CountingReader<'a, R> {
     pub(super) fn new(inner: R, progress: Report<'a>, total: Option<u64>) -> Self {
-        Self { inner, count: 0, total, progress }
+        Self { inner, count: 0, total, progress, seen: None }
+    }
+
+    /// Keeps `seen` at the number of bytes that passed.
+    pub(super) fn seen_by(self, seen: &'a Cell<u64>) -> Self {
+        Self { seen: Some(seen), ..self }
     }
 }
 
@@ -117,6 +126,9 @@ impl<R: Read> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.count += read as u64;
+        if let Some(seen) = self.seen {
+            seen.set(self.count);
+        }
         if let Some(report) = self.progress {
             report(self.count, self.total);
         }

@@ -9,28 +9,31 @@ mod error;
 mod html;
 mod input;
 mod json;
+mod limits;
 mod map;
 mod sniff;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 pub use error::LoadError;
 use input::{CountingReader, Input};
+use limits::{Expanding, Expansion};
 use sniff::Kind;
 
-use super::decode::SnapshotBuilder;
+use super::decode::{SnapshotBuilder, Word};
 use super::{Snapshot, Warning};
 use crate::pickle::{Limits, Machine, PickleError, Progress};
 
 /// Wrappings inside wrappings that are followed (a gzipped zip of a gzip …).
 const MAX_DEPTH: usize = 4;
 
-/// Bytes decoded between two reports of progress.
-const CHUNK: usize = 8 << 20;
+/// Bytes decoded between two reports of progress, and between two looks at what they cost.
+const CHUNK: usize = 256 << 10;
 
 /// Where a snapshot is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +64,12 @@ pub struct LoadOptions<'a> {
 
 /// Reads the snapshot in `source`.
 pub fn load(source: &Source, options: &LoadOptions) -> Result<Snapshot, LoadError> {
+    let packed = Cell::new(0);
+    let loader = Loader { options, packed: &packed };
     match source {
         Source::Stdin => {
-            let reader = CountingReader::new(io::stdin().lock(), options.progress, None);
-            Loader { options }.load(Input::stream(Box::new(reader), options.salvage), 0)
+            let reader = CountingReader::new(io::stdin().lock(), options.progress, None).seen_by(&packed);
+            loader.load(Input::stream(Box::new(reader), options.salvage), 0)
         }
         Source::Path(path) => {
             let file = File::open(path).map_err(LoadError::Open)?;
@@ -74,22 +79,34 @@ pub fn load(source: &Source, options: &LoadOptions) -> Result<Snapshot, LoadErro
             }
             // A pipe or a device cannot be mapped.
             if !metadata.is_file() {
-                let reader = CountingReader::new(file, options.progress, None);
-                return Loader { options }.load(Input::stream(Box::new(reader), options.salvage), 0);
+                let reader = CountingReader::new(file, options.progress, None).seen_by(&packed);
+                return loader.load(Input::stream(Box::new(reader), options.salvage), 0);
             }
             match map::map(&file).map_err(LoadError::Open)? {
-                Some(map) => Loader { options }.load(Input::slice(&map, options.progress), 0),
+                Some(map) => loader.load_bytes(&map),
                 None => Err(LoadError::Empty),
             }
         }
     }
 }
 
+/// Reads the snapshot in `bytes`, which may be wrapped like a file.
+pub fn load_bytes(bytes: &[u8], options: &LoadOptions) -> Result<Snapshot, LoadError> {
+    Loader { options, packed: &Cell::new(0) }.load_bytes(bytes)
+}
+
 struct Loader<'o, 'p> {
     options: &'o LoadOptions<'p>,
+    /// Bytes of the outermost file, as far as it was read.
+    packed: &'o Cell<u64>,
 }
 
 impl Loader<'_, '_> {
+    fn load_bytes(&self, bytes: &[u8]) -> Result<Snapshot, LoadError> {
+        self.packed.set(bytes.len() as u64);
+        self.load(Input::slice(bytes, self.options.progress), 0)
+    }
+
     fn load(&self, mut input: Input, depth: usize) -> Result<Snapshot, LoadError> {
         if depth > MAX_DEPTH {
             return Err(LoadError::TooDeep);
@@ -108,24 +125,25 @@ impl Loader<'_, '_> {
             }
             Kind::Zip => {
                 let bytes = input.into_bytes()?;
-                archive::with_snapshot(&bytes, |member| self.load(self.stream(member), depth + 1))
+                archive::with_snapshot(&bytes, self.options.salvage, |member| self.load(self.stream(member), depth + 1))
             }
             Kind::Html => {
-                let bytes = input.into_bytes()?;
-                let pickle = html::embedded(&bytes)?;
+                let pickle = html::embedded(input.into_buffered())?;
                 self.load(self.stream(pickle), depth + 1)
             }
             Kind::Json => {
                 let mut builder = SnapshotBuilder::new();
-                let top = json::decode(input.into_bytes()?.as_ref(), &mut builder)?;
-                builder.assemble(top, None)
+                match json::decode(input, &mut builder, self.options.salvage)? {
+                    json::Decoded::Whole(top) => builder.assemble(top, None),
+                    json::Decoded::Part { top, open, offset } => salvaged(builder, top, &open, None, offset),
+                }
             }
             Kind::Other(what) => Err(LoadError::NotASnapshot(what)),
         }
     }
 
-    fn stream<'a>(&self, reader: Box<dyn Read + 'a>) -> Input<'a> {
-        Input::stream(reader, self.options.salvage)
+    fn stream<'a>(&'a self, reader: Box<dyn Read + 'a>) -> Input<'a> {
+        Input::stream(Box::new(Expanding::new(reader, self.packed)), self.options.salvage)
     }
 
     fn pickle(&self, mut input: Input) -> Result<Snapshot, LoadError> {
@@ -136,16 +154,12 @@ impl Loader<'_, '_> {
         let broken_off = self.run(&mut input, &mut machine)?;
         let protocol = machine.protocol();
         let offset = machine.offset();
-        let (builder, top) = if broken_off { machine.salvage() } else { machine.into_parts() };
-        let top = top.ok_or(PickleError::Truncated { offset })?;
-        let mut snapshot = builder.assemble(top, Some(protocol)).map_err(|error| match error {
-            LoadError::NoSegments if broken_off => LoadError::NothingToSalvage(offset),
-            error => error,
-        })?;
-        if broken_off {
-            snapshot.warnings.insert(0, Warning::Salvaged { offset });
+        if !broken_off {
+            let (builder, top) = machine.into_parts();
+            return builder.assemble(top.ok_or(PickleError::Truncated { offset })?, Some(protocol));
         }
-        Ok(snapshot)
+        let (builder, top, open) = machine.salvage();
+        salvaged(builder, top, &open, Some(protocol), offset)
     }
 
     /// Feeds the whole input to `machine`. Answers whether it breaks off and is to be salvaged.
@@ -155,11 +169,16 @@ impl Loader<'_, '_> {
             let (window, is_last) = match input.window(wanted) {
                 Ok(window) => window,
                 // A compressed file that breaks off ends in an error of its decoder.
-                Err(_) if self.options.salvage => return Ok(true),
-                Err(error) => return Err(LoadError::Read(error)),
+                Err(error) if self.options.salvage && !Expansion::is_cause(&error) => return Ok(true),
+                Err(error) => return Err(LoadError::reading(error)),
             };
             let available = window.len();
-            match machine.feed(window)? {
+            let progress = machine.feed(window)?;
+            let (kept, read) = (machine.kept() + machine.builder().kept(), machine.offset());
+            if !limits::in_proportion(kept, read) {
+                return Err(LoadError::OutOfProportion { kept, read });
+            }
+            match progress {
                 Progress::Done(_) => return Ok(false),
                 Progress::NeedMore(_) if is_last && self.options.salvage => return Ok(true),
                 Progress::NeedMore(_) if is_last => {
@@ -173,6 +192,27 @@ impl Loader<'_, '_> {
             }
         }
     }
+}
+
+/// What `builder` has of a file that breaks off at `offset`, while the lists and dicts `open` were being filled.
+fn salvaged(
+    builder: SnapshotBuilder,
+    top: Option<Word>,
+    open: &[Word],
+    protocol: Option<u8>,
+    offset: u64,
+) -> Result<Snapshot, LoadError> {
+    let nothing = LoadError::NothingToSalvage(offset);
+    let Some(top) = top else { return Err(nothing) };
+    let (mut snapshot, missing) = match builder.assemble_open(top, protocol, open) {
+        Err(LoadError::NoSegments) => return Err(nothing),
+        result => result?,
+    };
+    if snapshot.segments.is_empty() && snapshot.events.is_empty() {
+        return Err(nothing);
+    }
+    snapshot.warnings.insert(0, Warning::Salvaged { offset, missing });
+    Ok(snapshot)
 }
 
 /// Reads everything, for formats that cannot be decoded in passing.

@@ -1,0 +1,167 @@
+//! Output appears whole or not at all, and a place that cannot be written to is named.
+#![cfg(unix)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{oomscope, testdata};
+
+fn snapshot() -> String {
+    testdata().join("rig/2.6.0/decode_atoom.pickle").to_str().unwrap().to_owned()
+}
+
+/// The commands that write to a file or a directory, and what they write.
+fn writers(out: &str) -> Vec<Vec<String>> {
+    let file = snapshot();
+    [
+        vec!["report", &file, "-o", out],
+        vec!["map", &file, "-o", out],
+        vec!["timeline", &file, "-o", out],
+        vec!["export", &file, "--format", "requests", "-o", out],
+    ]
+    .iter()
+    .map(|words| words.iter().map(|&word| word.to_owned()).collect())
+    .collect()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    entries.collect()
+}
+
+/// A full disk: what was printed is not complete, and the status says so.
+#[test]
+fn a_full_disk_is_told() {
+    let file = snapshot();
+    for command in ["report", "info", "top", "segments", "map", "timeline", "whatif"] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_oomscope"))
+            .args([command, &file])
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
+        assert!(stderr.contains("No space left on device"), "{command}: {stderr}");
+    }
+    for arguments in writers("/dev/full").into_iter().skip(1) {
+        let run = oomscope(&arguments);
+        assert_eq!(run.status, 2, "{arguments:?}");
+        assert!(run.stderr.contains("No space left"), "{arguments:?}: {}", run.stderr);
+    }
+}
+
+/// A directory that is not there, or that is a file.
+#[test]
+fn a_place_that_cannot_be_written_to_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    for place in [file.join("out"), Path::new("/proc/nothing/out").to_owned()] {
+        for arguments in writers(place.to_str().unwrap()) {
+            let run = oomscope(&arguments);
+            assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{arguments:?}");
+            assert!(run.stderr.contains(place.to_str().unwrap()), "{arguments:?}: {}", run.stderr);
+        }
+    }
+    assert_eq!(names(directory.path()), ["file"]);
+}
+
+/// An unwritable directory, unless the tests run as somebody who may write anywhere.
+#[test]
+fn an_unwritable_directory_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let closed = directory.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+    if File::create(closed.join("probe")).is_ok() {
+        println!("skipped: this user may write anywhere");
+        return;
+    }
+    for arguments in writers(closed.join("out").to_str().unwrap()) {
+        let run = oomscope(&arguments);
+        assert_eq!(run.status, 2, "{arguments:?}");
+        assert!(run.stderr.contains("Permission denied"), "{arguments:?}: {}", run.stderr);
+    }
+    assert!(names(&closed).is_empty());
+}
+
+/// Every command that writes files leaves just those, whole, and replaces what was there.
+#[test]
+fn what_is_written_is_whole() {
+    for (number, arguments) in (0..).zip(writers("out")) {
+        let directory = tempfile::tempdir().unwrap();
+        let run = common::run_in(directory.path(), &arguments, &[]);
+        assert_eq!(run.status, 0, "{arguments:?}: {}", run.stderr);
+        let (place, expected) = match number {
+            0 => (directory.path().join("out"), vec!["report.json", "timeline.svg"]),
+            _ => (directory.path().to_owned(), vec!["out"]),
+        };
+        let mut found = names(&place);
+        found.sort();
+        found.retain(|name| expected.contains(&name.as_str()) || name.contains(".part"));
+        assert_eq!(found, expected, "{arguments:?}");
+        for name in found {
+            let text = fs::read_to_string(place.join(name)).unwrap();
+            assert!(text.ends_with("}\n") || text.trim_end().ends_with("</svg>"), "{arguments:?}");
+        }
+    }
+}
+
+/// Interrupted while it waits for more input, or in the middle of its work: the old output is untouched.
+#[test]
+fn an_interruption_leaves_the_old_output() {
+    let pickle = fs::read(testdata().join("formats/run_protocol4.pickle")).unwrap();
+    for (delay, bytes) in [(100, &pickle[..1000]), (0, &pickle[..]), (5, &pickle[..]), (20, &pickle[..])] {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("map.svg");
+        fs::write(&out, "old").unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_oomscope"))
+            .args(["map", "-", "-o", out.to_str().unwrap()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(bytes).unwrap();
+        // The part of a pickle keeps it waiting; the whole lets it go on.
+        std::thread::sleep(Duration::from_millis(delay));
+        let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(interrupted.success());
+        let started = Instant::now();
+        let status = child.wait().unwrap();
+        assert!(started.elapsed() < Duration::from_secs(5));
+        drop(stdin);
+        let text = fs::read_to_string(&out).unwrap();
+        match status.success() {
+            true => assert!(text.trim_end().ends_with("</svg>")),
+            false => assert_eq!(text, "old"),
+        }
+        assert_eq!(names(directory.path()), ["map.svg"]);
+        let mut printed = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        assert_eq!(printed, "");
+    }
+}
+
+/// Whoever reads the output may stop at any time (`| head`).
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_oomscope"))
+        .args(["map", &snapshot()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
