@@ -13,7 +13,7 @@ fn format_file(name: &str) -> Vec<u8> {
 }
 
 fn salvage(bytes: &[u8]) -> Result<Snapshot, LoadError> {
-    load_bytes(bytes, &LoadOptions { salvage: true, progress: None })
+    load_bytes(bytes, &LoadOptions { salvage: true, ..LoadOptions::default() })
 }
 
 fn missing(snapshot: &Snapshot) -> &str {
@@ -148,7 +148,7 @@ fn damage_in_the_middle_is_an_error() {
         let mut bytes = format_file("run_protocol4.pickle");
         damage(&mut bytes);
         for salvage in [false, true] {
-            let error = load_bytes(&bytes, &LoadOptions { salvage, progress: None }).err();
+            let error = load_bytes(&bytes, &LoadOptions { salvage, ..LoadOptions::default() }).err();
             let error = error.unwrap_or_else(|| panic!("{name}")).to_string();
             assert!(error.contains(expected), "{name}: {error}");
         }

@@ -108,7 +108,7 @@ fn load_bytes(name: &str, bytes: &[u8], salvage: bool) -> Result<Snapshot, LoadE
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     fs::write(&path, bytes).unwrap();
-    load(&Source::Path(path), &LoadOptions { salvage, progress: None })
+    load(&Source::Path(path), &LoadOptions { salvage, ..LoadOptions::default() })
 }
 
 fn formats(name: &str) -> Vec<u8> {

@@ -30,7 +30,7 @@ pub fn open(args: &InputArgs) -> Result<Loaded> {
     let path = display(&args.file);
     let progress = Reading::new(&path);
     let report = |done, total| progress.report(done, total);
-    let options = LoadOptions { salvage: args.salvage, progress: Some(&report) };
+    let options = LoadOptions { salvage: args.salvage, progress: Some(&report), ..LoadOptions::default() };
     let snapshot = load(&Source::from_arg(&args.file), &options).with_context(|| path.clone())?;
     let rules = args.rules.apply(&snapshot.settings.rules)?;
     let name = args.file.file_name().map_or_else(|| path.clone(), |name| display(Path::new(name)));

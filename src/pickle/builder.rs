@@ -7,6 +7,13 @@
 pub trait Builder {
     /// A handle to a value.
     type Value: Copy;
+    /// A handle as the memo keeps it. It has an entry for every container of a file, so that this should be small.
+    type Kept: Copy;
+
+    /// What the memo keeps of `value`.
+    fn keep(&mut self, value: Self::Value) -> Self::Kept;
+    /// The value of which `kept` was kept.
+    fn recall(&self, kept: Self::Kept) -> Self::Value;
 
     /// Python's `None`.
     fn none(&mut self) -> Self::Value;
@@ -32,6 +39,21 @@ pub trait Builder {
     fn kind(&self, value: Self::Value) -> Kind;
     /// Sets `pairs` (key, value, key, value …; always an even number) in `dict`.
     fn set_items(&mut self, dict: Self::Value, pairs: &[Self::Value]) -> Result<(), BuildError>;
+
+    /// Whether a dict with these keys, in this order, may come by [`set_entry`](Self::set_entry): those of which a file
+    /// has most. When a dict may, one with the first of its keys alone may, too.
+    fn is_entry(&self, _keys: &[Self::Value]) -> bool {
+        false
+    }
+    /// What [`set_items`](Self::set_items) does, for a dict that is still empty and [is an entry](Self::is_entry).
+    fn set_entry(&mut self, dict: Self::Value, keys: &[Self::Value], values: &[Self::Value]) -> Result<(), BuildError> {
+        let pairs: Vec<_> = keys.iter().zip(values).flat_map(|(&key, &value)| [key, value]).collect();
+        self.set_items(dict, &pairs)
+    }
+    /// A new list with the items that `list` got in one batch. `None` when it may have changed since, or one of its items.
+    fn list_like(&mut self, _list: Self::Value) -> Option<Self::Value> {
+        None
+    }
 }
 
 /// What a handle stands for.

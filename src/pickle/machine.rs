@@ -1,11 +1,14 @@
 //! The opcode interpreter.
 
 mod cursor;
+mod operand;
+mod repeat;
 mod salvage;
 #[cfg(test)]
 mod tests;
 
 use cursor::Cursor;
+use repeat::Repeats;
 
 use super::memo::Memo;
 use super::opcode::*;
@@ -48,7 +51,8 @@ pub struct Machine<B: Builder> {
     stack: Vec<B::Value>,
     /// Stack heights at the open MARKs.
     marks: Vec<usize>,
-    memo: Memo<B::Value>,
+    memo: Memo<B::Kept>,
+    repeats: Repeats<B::Value>,
     limits: Limits,
     /// Bytes used so far.
     offset: u64,
@@ -80,11 +84,18 @@ impl<B: Builder> Machine<B> {
             stack: Vec::new(),
             marks: Vec::new(),
             memo: Memo::new(),
+            repeats: Repeats::new(true),
             limits,
             offset: 0,
             protocol: 0,
             result: None,
         }
+    }
+
+    /// Carries out every opcode by itself from now on, also where the file repeats itself. The result is the same.
+    pub fn without_shortcuts(mut self) -> Self {
+        self.repeats = Repeats::new(false);
+        self
     }
 
     /// Bytes used so far.
@@ -121,6 +132,14 @@ impl<B: Builder> Machine<B> {
             used = self.references(input, used);
             self.offset = base + used as u64;
             let Some(&opcode) = input.get(used) else { break };
+            if matches!(opcode, EMPTY_DICT | EMPTY_LIST) {
+                let end = self.shortcut(opcode, input, used, base);
+                let end = end.map_err(|fault| Self::error(fault, opcode, self.offset))?;
+                if end > used {
+                    used = end;
+                    continue;
+                }
+            }
             cursor.at = used + 1;
             match self.step(opcode, &mut cursor) {
                 Ok(()) => used = cursor.at,
@@ -147,8 +166,8 @@ impl<B: Builder> Machine<B> {
                 [LONG_BINGET, a, b, c, d, ..] => (u32::from_le_bytes([a, b, c, d]), 5),
                 _ => break,
             };
-            let Some(value) = self.memo.get(index) else { break };
-            self.stack.push(value);
+            let Some(kept) = self.memo.get(index) else { break };
+            self.stack.push(self.builder.recall(kept));
             used += length;
         }
         used
@@ -206,7 +225,7 @@ impl<B: Builder> Machine<B> {
             }
             MEMOIZE => {
                 let top = self.top()?;
-                self.memo.push(top);
+                self.memoize(top);
                 self.check_memo()
             }
             EMPTY_DICT => {
@@ -251,13 +270,11 @@ impl<B: Builder> Machine<B> {
             TUPLE3 => self.tuple(3),
             BINPUT => {
                 let (index, top) = (u32::from(cursor.byte()?), self.top()?);
-                self.memo.put(index, top);
-                self.check_memo()
+                self.put(index, top)
             }
             LONG_BINPUT => {
                 let (index, top) = (u32::from_le_bytes(cursor.array()?), self.top()?);
-                self.memo.put(index, top);
-                self.check_memo()
+                self.put(index, top)
             }
             _ => self.rare_step(opcode, cursor),
         }
@@ -361,8 +378,7 @@ impl<B: Builder> Machine<B> {
             }
             PUT => {
                 let (index, top) = (index(cursor.line()?)?, self.top()?);
-                self.memo.put(index, top);
-                self.check_memo()
+                self.put(index, top)
             }
             INT => match cursor.line()? {
                 b"00" => {
@@ -447,8 +463,25 @@ impl<B: Builder> Machine<B> {
 
     #[inline]
     fn get(&mut self, index: u32) -> Result<(), Fault> {
-        let value = self.memo.get(index).ok_or(Fault::Malformed("an unknown memo entry"))?;
+        let value = self.recall(index).ok_or(Fault::Malformed("an unknown memo entry"))?;
         self.push(value)
+    }
+
+    #[inline]
+    fn recall(&self, index: u32) -> Option<B::Value> {
+        self.memo.get(index).map(|kept| self.builder.recall(kept))
+    }
+
+    #[inline]
+    fn memoize(&mut self, value: B::Value) {
+        let kept = self.builder.keep(value);
+        self.memo.push(kept);
+    }
+
+    fn put(&mut self, index: u32, value: B::Value) -> Result<(), Fault> {
+        let kept = self.builder.keep(value);
+        self.memo.put(index, kept);
+        self.check_memo()
     }
 
     #[inline]

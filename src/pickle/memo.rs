@@ -10,11 +10,12 @@ const SLACK: usize = 1024;
 pub(super) struct Memo<V> {
     dense: Vec<Option<V>>,
     sparse: HashMap<u32, V, foldhash::fast::RandomState>,
+    rewritten: bool,
 }
 
 impl<V: Copy> Memo<V> {
     pub(super) fn new() -> Self {
-        Self { dense: Vec::new(), sparse: HashMap::default() }
+        Self { dense: Vec::new(), sparse: HashMap::default(), rewritten: false }
     }
 
     /// MEMOIZE: the next index in order.
@@ -26,12 +27,13 @@ impl<V: Copy> Memo<V> {
     pub(super) fn put(&mut self, index: u32, value: V) {
         let at = index as usize;
         if at < self.dense.len() {
+            self.rewritten |= self.dense[at].is_some();
             self.dense[at] = Some(value);
         } else if at <= self.dense.len() + SLACK {
             self.dense.resize(at, None);
             self.dense.push(Some(value));
         } else {
-            self.sparse.insert(index, value);
+            self.rewritten |= self.sparse.insert(index, value).is_some();
         }
     }
 
@@ -42,6 +44,11 @@ impl<V: Copy> Memo<V> {
             _ if self.sparse.is_empty() => None,
             _ => self.sparse.get(&index).copied(),
         }
+    }
+
+    /// Whether an entry was ever replaced, so that a reference may have meant something else before.
+    pub(super) fn is_rewritten(&self) -> bool {
+        self.rewritten
     }
 
     /// Bytes of memory that the entries take.

@@ -84,6 +84,13 @@ impl Tree {
 
 impl Builder for Tree {
     type Value = usize;
+    type Kept = usize;
+    fn keep(&mut self, value: usize) -> usize {
+        value
+    }
+    fn recall(&self, kept: usize) -> usize {
+        kept
+    }
 
     fn none(&mut self) -> usize {
         self.add(Node::Leaf(Value::None))
@@ -125,6 +132,9 @@ impl Builder for Tree {
             _ => return Err(BuildError::NotADict),
         }
         Ok(())
+    }
+    fn is_entry(&self, _keys: &[usize]) -> bool {
+        true
     }
     fn kind(&self, value: usize) -> Kind {
         match &self.nodes[value] {

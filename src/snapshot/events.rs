@@ -136,6 +136,7 @@ impl<T: Copy + PartialEq> Column<T> {
         Self { default, values: Vec::new() }
     }
 
+    #[inline]
     fn set(&mut self, row: usize, value: T) {
         if value == self.default && self.values.is_empty() {
             return;
@@ -266,6 +267,7 @@ impl Events {
             + self.forward.kept()
     }
 
+    #[inline]
     pub(super) fn push(&mut self, event: &Event) {
         self.action.push(event.action);
         self.addr.push(event.addr);
@@ -282,6 +284,7 @@ impl Events {
         self.set_optional(row, event);
     }
 
+    #[inline]
     fn set_optional(&mut self, row: usize, event: &Event) {
         self.stream.set(row, event.stream);
         self.time_us.set(row, event.time_us);

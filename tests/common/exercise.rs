@@ -13,7 +13,7 @@ use oomscope::snapshot::{LoadError, LoadOptions, Snapshot, load_bytes};
 
 /// Reads `bytes` whole, and if that fails what can be salvaged; reports on what was read. Answers why it was not.
 pub fn exercise(bytes: &[u8]) -> Result<(), LoadError> {
-    let read = |salvage| load_bytes(bytes, &LoadOptions { salvage, progress: None });
+    let read = |salvage| load_bytes(bytes, &LoadOptions { salvage, ..LoadOptions::default() });
     match read(false) {
         Ok(snapshot) => {
             analyse(&snapshot);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::slots::{DictSlot, ListSlot, Slots};
-use super::word::{Item, Wide, Word};
+use super::word::{Item, Short, Wide, Word};
 use crate::pickle::{BuildError, Builder, Kind};
 use crate::snapshot::events::{Action, Events};
 use crate::snapshot::ids::{FrameId, MAX_ROWS, PoolId, StrId, StreamId};
@@ -100,6 +100,8 @@ pub(in crate::snapshot) struct SnapshotBuilder {
     pub(super) ranges: Vec<Range<u32>>,
     pub(super) pairs: Table<(Word, Word)>,
     pub(super) wides: Vec<Wide>,
+    /// Whether a frame was changed after it was complete, so that a stack seen before may be another one now.
+    pub(super) frames_changed: bool,
     /// The stack being collected; kept to be reused.
     pub(super) scratch: Vec<FrameId>,
     /// Set when a table is full; reported at the next batch.
@@ -141,6 +143,7 @@ impl SnapshotBuilder {
             ranges: Vec::new(),
             pairs: Table::starting_with((zero, zero), "tuples"),
             wides: Vec::new(),
+            frames_changed: false,
             scratch: Vec::new(),
             overflow: None,
         }
@@ -178,6 +181,22 @@ pub(super) fn row_number(len: usize, what: &'static str) -> Result<u32, BuildErr
 
 impl Builder for SnapshotBuilder {
     type Value = Word;
+    type Kept = Short;
+
+    #[inline]
+    fn keep(&mut self, value: Word) -> Short {
+        let short = value.short();
+        if short.word() == value {
+            return short;
+        }
+        // A large number, which no pickler memoizes.
+        self.wide(Wide::Signed(self.integer(value))).short()
+    }
+
+    #[inline]
+    fn recall(&self, kept: Short) -> Word {
+        kept.word()
+    }
 
     fn none(&mut self) -> Word {
         Word::new(Item::None)
@@ -308,6 +327,37 @@ impl Builder for SnapshotBuilder {
         };
         self.dicts.set(at, slot);
         Ok(())
+    }
+
+    fn is_entry(&self, keys: &[Word]) -> bool {
+        Self::shape_of_keys(keys.iter()) == Some(Shape::Event)
+    }
+
+    #[inline]
+    fn set_entry(&mut self, dict: Word, keys: &[Word], values: &[Word]) -> Result<(), BuildError> {
+        if let Some(error) = self.overflow {
+            return Err(error);
+        }
+        let Item::Dict(at) = dict.item() else { return Err(BuildError::NotADict) };
+        let row = self.new_event(keys.iter().zip(values).filter_map(|(key, &value)| match key.item() {
+            Item::Text(key) => Some((key, value)),
+            _ => None,
+        }))?;
+        self.dicts.set(at, DictSlot::Row(Shape::Event, row));
+        Ok(())
+    }
+
+    #[inline]
+    fn list_like(&mut self, list: Word) -> Option<Word> {
+        let Item::List(row) = list.item() else { return None };
+        let slot = self.lists.get(row);
+        // Another slot may stand for a list that has grown since.
+        if self.frames_changed || self.overflow.is_some() || !matches!(slot, ListSlot::Stack(_)) {
+            return None;
+        }
+        let row = row_number(self.lists.len(), "lists").ok()?;
+        self.lists.push(slot);
+        Some(Word::new(Item::List(row)))
     }
 
     fn kind(&self, value: Word) -> Kind {

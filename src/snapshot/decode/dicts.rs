@@ -1,6 +1,7 @@
 //! Dicts become rows: their keys say of which table.
 
 use super::builder::{Annotation, RawSegment, Shape, SnapshotBuilder, row_number};
+use super::rows::fields;
 use super::slots::DictSlot;
 use super::word::{Item, Word};
 use crate::pickle::BuildError;
@@ -14,6 +15,12 @@ impl SnapshotBuilder {
     /// The shape that `pairs` make a dict, if any.
     #[inline]
     pub(super) fn shape(pairs: &[Word]) -> Option<Shape> {
+        Self::shape_of_keys(pairs.iter().step_by(2))
+    }
+
+    /// The shape that these keys make a dict, if any.
+    #[inline]
+    pub(super) fn shape_of_keys<'a>(keys: impl Iterator<Item = &'a Word>) -> Option<Shape> {
         const fn bits<const N: usize>(keys: [u32; N]) -> u64 {
             let (mut bits, mut at) = (0, 0);
             while at < N {
@@ -23,8 +30,8 @@ impl SnapshotBuilder {
             bits
         }
         let mut found = 0;
-        for pair in pairs.chunks_exact(2) {
-            if let Item::Text(key) = pair[0].item()
+        for key in keys {
+            if let Item::Text(key) = key.item()
                 && key.0 < keys::COUNT
             {
                 found |= 1 << key.0;
@@ -58,12 +65,7 @@ impl SnapshotBuilder {
                 self.fx(FrameId(row), pairs);
                 row
             }
-            Shape::Event => {
-                let mut event = Event::default();
-                self.event(&mut event, pairs)?;
-                self.events.push(&event);
-                row_number(self.events.len() - 1, "trace entries")?
-            }
+            Shape::Event => self.new_event(fields(pairs))?,
             Shape::Block => {
                 let block = self.block(None, pairs)?;
                 self.blocks.push(block);
@@ -92,12 +94,22 @@ impl SnapshotBuilder {
         Ok(DictSlot::Row(shape, row))
     }
 
+    /// Makes a new trace entry.
+    #[inline]
+    pub(super) fn new_event(&mut self, fields: impl Iterator<Item = (StrId, Word)>) -> Result<u32, BuildError> {
+        let mut event = Event::default();
+        self.event(&mut event, fields)?;
+        self.events.push(&event);
+        row_number(self.events.len() - 1, "trace entries")
+    }
+
     /// Sets further items in a dict that is a row already.
     pub(super) fn update_row(&mut self, shape: Shape, row: u32, pairs: &[Word]) -> Result<DictSlot, BuildError> {
         let at = row as usize;
         match shape {
             // Frames are shared by content: a changed one is another one.
             Shape::Frame => {
+                self.frames_changed = true;
                 let frame = self.frame(self.frames.rows[at], pairs);
                 let row = self.frames.intern(frame)?;
                 self.fx(FrameId(row), pairs);
@@ -105,7 +117,7 @@ impl SnapshotBuilder {
             }
             Shape::Event => {
                 let mut event = self.events.get(at);
-                self.event(&mut event, pairs)?;
+                self.event(&mut event, fields(pairs))?;
                 self.events.set(at, &event);
             }
             Shape::Block => self.blocks[at] = self.block(Some(self.blocks[at]), pairs)?,

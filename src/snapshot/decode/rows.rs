@@ -13,7 +13,8 @@ use crate::snapshot::schema::{BlockHistory, HistoryRows, Keys};
 use crate::snapshot::segments::{Block, BlockState, Segment};
 
 /// Key and value of each pair whose key is text.
-fn fields(pairs: &[Word]) -> impl Iterator<Item = (StrId, Word)> {
+#[inline]
+pub(super) fn fields(pairs: &[Word]) -> impl Iterator<Item = (StrId, Word)> {
     pairs.chunks_exact(2).filter_map(|pair| match pair[0].item() {
         Item::Text(key) => Some((key, pair[1])),
         _ => None,
@@ -145,9 +146,14 @@ impl SnapshotBuilder {
     }
 
     /// Filled in place: a copy of an event just written stalls the processor.
-    pub(super) fn event(&mut self, event: &mut Event, pairs: &[Word]) -> Result<(), BuildError> {
+    #[inline]
+    pub(super) fn event(
+        &mut self,
+        event: &mut Event,
+        fields: impl Iterator<Item = (StrId, Word)>,
+    ) -> Result<(), BuildError> {
         let mut seen = Keys::default();
-        for (key, value) in fields(pairs) {
+        for (key, value) in fields {
             seen.insert(key);
             match key.0 {
                 keys::ACTION => {

@@ -1,15 +1,19 @@
 //! A decoded value in eight bytes.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use crate::snapshot::ids::StrId;
 
 /// A value, or a handle to one: three bits of tag, 61 bits of payload. No tag is 0, so that an absent word, as the memo
 /// has them, takes no more room.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::snapshot) struct Word(NonZeroU64);
 
 const TAG_BITS: u32 = 3;
+
+/// A [`Word`] whose upper half only repeats its sign: any but that of a large integer.
+#[derive(Clone, Copy)]
+pub(in crate::snapshot) struct Short(NonZeroU32);
 
 /// What a [`Word`] holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +63,13 @@ impl Word {
         }
     }
 
+    /// Its lower half, which is enough unless it is a large integer.
+    #[inline]
+    pub(super) fn short(self) -> Short {
+        // Never the minimum in place of 0: the tag is in the lower half.
+        Short(NonZeroU32::new(self.0.get() as u32).unwrap_or(NonZeroU32::MIN))
+    }
+
     #[inline]
     pub(super) fn item(self) -> Item {
         let word = self.0.get();
@@ -76,6 +87,13 @@ impl Word {
     }
 }
 
+impl Short {
+    #[inline]
+    pub(super) fn word(self) -> Word {
+        Word(NonZeroU64::from(self.0) | i64::from(self.0.get() as i32) as u64)
+    }
+}
+
 /// A number that does not fit a [`Word`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wide {
@@ -87,6 +105,7 @@ pub(super) enum Wide {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::ids::MAX_ROWS;
 
     #[test]
     fn integers_keep_their_sign() {
@@ -99,13 +118,26 @@ mod tests {
         assert_eq!(size_of::<Option<Word>>(), 8);
     }
 
-    #[test]
-    fn items_survive() {
-        let ends = [0, u32::MAX];
+    fn items(ends: [u32; 2]) -> impl Iterator<Item = Item> {
         let of = |item: fn(u32) -> Item| ends.map(item);
         let rows = [of(|id| Item::Text(StrId(id))), of(Item::List), of(Item::Dict), of(Item::Pair), of(Item::Wide)];
-        for item in rows.into_iter().flatten().chain([Item::None, Item::Bool(false), Item::Bool(true)]) {
+        rows.into_iter().flatten().chain([Item::None, Item::Bool(false), Item::Bool(true)])
+    }
+
+    #[test]
+    fn items_survive() {
+        for item in items([0, u32::MAX]) {
             assert_eq!(Word::new(item).item(), item);
         }
+    }
+
+    #[test]
+    fn the_lower_half_is_enough() {
+        for item in items([0, MAX_ROWS]).chain([0, -1, 1 << 27, -(1 << 28)].map(Item::Int)) {
+            assert_eq!(Word::new(item).short().word().item(), item);
+        }
+        let large = Word::new(Item::Int(1 << 28));
+        assert_ne!(large.short().word(), large);
+        assert_eq!(size_of::<Option<Short>>(), 4);
     }
 }

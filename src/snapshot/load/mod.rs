@@ -56,6 +56,8 @@ impl Source {
 pub struct LoadOptions<'a> {
     /// Use what is complete of a file that breaks off, instead of failing.
     pub salvage: bool,
+    /// Carry out every opcode by itself, also where a file repeats itself: the same result, slower. To compare with.
+    pub without_shortcuts: bool,
     /// Called now and then with the bytes read so far, and the file's size when it is known.
     pub progress: Option<&'a dyn Fn(u64, Option<u64>)>,
 }
@@ -146,6 +148,9 @@ impl Loader<'_, '_> {
 
     fn pickle(&self, mut input: Input) -> Result<Snapshot, LoadError> {
         let mut machine = Machine::new(SnapshotBuilder::new(), Limits::default());
+        if self.options.without_shortcuts {
+            machine = machine.without_shortcuts();
+        }
         let broken_off = self.run(&mut input, &mut machine)?;
         let protocol = machine.protocol();
         let offset = machine.offset();

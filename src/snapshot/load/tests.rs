@@ -7,7 +7,7 @@ use crate::pickle::write::{PickleWriter, Result as WriteResult};
 use crate::snapshot::{BlockState, StackId, Writer};
 
 fn load_bytes(bytes: &[u8], salvage: bool) -> Result<Snapshot, LoadError> {
-    super::load_bytes(bytes, &LoadOptions { salvage, progress: None })
+    super::load_bytes(bytes, &LoadOptions { salvage, ..LoadOptions::default() })
 }
 
 /// A snapshot that `write` writes with the crate's own writer.

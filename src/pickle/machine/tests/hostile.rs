@@ -12,6 +12,13 @@ struct Count(u64);
 
 impl Builder for Count {
     type Value = u8;
+    type Kept = u8;
+    fn keep(&mut self, value: u8) -> u8 {
+        value
+    }
+    fn recall(&self, kept: u8) -> u8 {
+        kept
+    }
     fn none(&mut self) -> u8 {
         self.float(0.0)
     }
