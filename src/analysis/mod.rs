@@ -1,5 +1,7 @@
 //! One file a question. Results are plain structs: text, JSON and pictures are views of them.
 
+pub mod changes;
+pub mod closeup;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
@@ -8,6 +10,7 @@ pub mod freeing;
 pub mod growth;
 pub mod holes;
 pub mod info;
+pub mod instants;
 pub mod layout;
 pub mod lifetimes;
 pub mod pin;
@@ -16,6 +19,7 @@ pub mod pool_key;
 pub mod pools;
 pub mod ranking;
 pub mod report;
+pub mod ribbons;
 pub mod search;
 pub mod segments;
 pub mod series;

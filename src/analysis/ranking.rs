@@ -62,7 +62,7 @@ pub struct Row {
 }
 
 /// What was counted for one stack or site.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Bytes occupied.
     pub bytes: u64,
