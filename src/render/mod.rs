@@ -1,7 +1,9 @@
 //! Pictures and tables of analysis results. Nothing here computes a figure.
 
 mod draw;
+pub mod html;
 pub mod map;
+pub mod markdown;
 pub mod palette;
 pub mod sparkline;
 pub mod svg;

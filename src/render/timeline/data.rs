@@ -6,7 +6,7 @@ use crate::analysis::series::{OTHER, Series};
 const MAX_BANDS: usize = 24;
 
 /// A series with as many values as columns everywhere and columns in order.
-pub(super) struct Data {
+pub(in crate::render) struct Data {
     /// Start of the picture, in the unit of the series.
     pub x0: u64,
     /// Edges of the columns relative to `x0`: one more than columns, never decreasing, the last one above 0.
@@ -22,7 +22,7 @@ pub(super) struct Data {
 }
 
 /// One band.
-pub(super) struct Row {
+pub(in crate::render) struct Row {
     /// The site's name; `None` for "other".
     pub site: Option<String>,
     /// For the tooltip.

@@ -14,6 +14,8 @@ mod panel;
 use plotters::prelude::IntoDrawingArea;
 use plotters::style::WHITE;
 
+pub(in crate::render) use data::Data as Drawn;
+
 use super::draw;
 use super::svg::{Svg, px};
 use crate::analysis::series::Series;
