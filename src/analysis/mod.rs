@@ -5,6 +5,7 @@ pub mod closeup;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
+pub mod folded;
 pub mod fragmentation;
 pub mod freeing;
 pub mod growth;
