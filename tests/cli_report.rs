@@ -61,7 +61,7 @@ fn output_directory_gets_json_and_a_picture() {
     roxmltree::Document::parse(&svg).unwrap();
     let mut names: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["report.json", "timeline.svg"], "no half-written file stays");
+    assert_eq!(names, ["report.html", "report.json", "timeline.svg"], "no half-written file stays");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::folded::{Folded, Frames, Measure, fold};
 use super::instants::{Instants, instants};
 use super::layout::{Layout, LayoutOptions, layout};
 use super::report::Report;
@@ -33,6 +34,8 @@ const STACKS: usize = 2_000;
 pub struct CloseUp {
     /// Where everything lies at the moment of the report.
     pub layout: Layout,
+    /// Live memory at that moment by call stack.
+    pub folded: Folded,
     /// Who held the memory when; `None` without history.
     pub past: Option<Past>,
 }
@@ -69,7 +72,8 @@ pub fn close_ups(histories: &[History], sites: &Sites, report: &Report, limit: u
             let stacks = stacks(sites, &instants, &ribbons, share(STACKS, STACKS));
             Past { instants, ribbons, stacks }
         });
-        CloseUp { layout: layout(history, device.at, sites, &options), past }
+        let folded = fold(history, sites, &Measure::Live(device.at.state), Frames::Python);
+        CloseUp { layout: layout(history, device.at, sites, &options), folded, past }
     };
     shown.par_iter().zip(&report.devices).map(one).collect()
 }

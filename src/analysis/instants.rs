@@ -1,7 +1,7 @@
 //! The live set at many instants of the trace: who held the memory then.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
@@ -150,16 +150,14 @@ struct Running<'s, 'a> {
 
 impl<'s, 'a> Running<'s, 'a> {
     fn new(history: &History, sites: &'s Sites<'a>) -> Self {
-        let mut numbers = Vec::with_capacity(sites.slots());
-        let mut known = BTreeMap::new();
-        let mut found = Vec::new();
-        for slot in 0..sites.slots() {
-            let site = sites.of_slot(slot);
-            numbers.push(*known.entry(site).or_insert_with(|| {
-                found.push(site);
-                found.len() as u32 - 1
-            }));
-        }
+        let of_slot: Vec<Site> = (0..sites.slots()).map(|slot| sites.of_slot(slot)).collect();
+        let mut found = of_slot.clone();
+        found.sort_unstable();
+        found.dedup();
+        // In the order in which a ranking has sites that hold the same.
+        found.sort_by_cached_key(|&site| (sites.name(site), site));
+        let known: HashMap<Site, u32> = found.iter().copied().zip(0..).collect();
+        let numbers = of_slot.iter().map(|site| known[site]).collect();
         let mut running = Self {
             by_slot: sites,
             held: vec![Tally::default(); found.len()],
@@ -193,7 +191,7 @@ impl<'s, 'a> Running<'s, 'a> {
     fn instant(&self, history: &History, state: u32, named: usize) -> Instant {
         let mut rows: Vec<u32> =
             (0..self.held.len() as u32).filter(|&row| self.held[row as usize].blocks > 0).collect();
-        let key = |&row: &u32| (Reverse(self.held[row as usize].bytes), self.sites[row as usize]);
+        let key = |&row: &u32| (Reverse(self.held[row as usize].bytes), row);
         let others = rows.len().saturating_sub(named);
         if others > 0 {
             rows.select_nth_unstable_by_key(named, key);

@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::{memory, tables, verdict};
+use super::{flame, memory, tables, verdict};
 use crate::analysis::closeup::CloseUp;
 use crate::analysis::layout::Layout;
 use crate::analysis::report::{DeviceReport, Report};
@@ -66,6 +66,8 @@ fn sections(input: &Input) -> Markup {
     links.push(("sites", "Lines"));
     links.extend(has_pins.then_some(("pins", "Pins")));
     links.extend(input.close_up.map(|_| ("map", "Map")));
+    let folded = input.close_up.map(|close_up| &close_up.folded).filter(|folded| !no_stacks && folded.total > 0);
+    links.extend(folded.map(|_| ("flame", "Flame")));
     links.push(("segments", "Segments"));
     links.extend(whatif.map(|_| ("whatif", "Other settings")));
     html! {
@@ -127,6 +129,13 @@ fn sections(input: &Input) -> Markup {
                 }
                 div.picture.state tabindex="0" role="region" aria-label="Map of segments by state" { (PreEscaped(map(&close_up.layout, ColourBy::State))) }
                 div.picture.site tabindex="0" role="region" aria-label="Map of segments by line" { (PreEscaped(map(&close_up.layout, ColourBy::Site))) }
+            }
+        }
+        @if let Some(folded) = folded {
+            section.card id=(id("flame")) {
+                h2 { "Live memory by call stack" }
+                p.note { "Each frame is as wide as the memory that was allocated below it and is live " (moment_text(&device.at)) ". Click a frame to zoom, the top one to see all." }
+                (flame::flame(folded, input.rows * 8))
             }
         }
         section.card id=(id("segments")) {

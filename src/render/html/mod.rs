@@ -8,6 +8,7 @@ mod cells;
 mod data;
 mod device;
 mod file;
+mod flame;
 mod memory;
 mod strings;
 mod tables;

@@ -115,6 +115,61 @@
     filterable(table);
   }
 
+  // Flame graphs: a frame's place is a part of the whole, so zooming is a change of the whole.
+  for (const graph of document.querySelectorAll(".flame")) {
+    const frames = [...graph.querySelectorAll(".frame")].map((element) => {
+      const { start, share, row } = element.dataset;
+      return { element, start: Number(start), share: Number(share), row: Number(row), name: element.getAttribute("aria-label") };
+    });
+    const end = (frame) => frame.start + frame.share;
+    const contains = (outer, inner) => outer.start <= inner.start + 2e-6 && end(outer) >= end(inner) - 2e-6;
+    const zoom = (to) => {
+      for (const frame of frames) {
+        const outer = frame.row < to.row && contains(frame, to);
+        const inner = frame.row >= to.row && contains(to, frame);
+        frame.element.style.display = outer || inner ? "" : "none";
+        frame.element.setAttribute("x", outer ? "0%" : `${100 * (frame.start - to.start) / to.share}%`);
+        frame.element.setAttribute("width", outer ? "100%" : `${100 * frame.share / to.share}%`);
+      }
+    };
+    const focus = (frame) => {
+      if (!frame || frame.element.style.display === "none") return;
+      frames.forEach((other) => other.element.setAttribute("tabindex", other === frame ? "0" : "-1"));
+      frame.element.focus();
+    };
+    const describe = (frame) => {
+      const [, name, size, part] = frame.name.match(/^(.*), ([^,]*), ([^,]*)$/s);
+      tip.replaceChildren(make("b", {}, name), make("p", {}, `${size}, ${part} of what is live`));
+    };
+    for (const frame of frames) {
+      const { element } = frame;
+      element.addEventListener("click", () => zoom(frame));
+      element.addEventListener("pointermove", (event) => { describe(frame); place(event.clientX, event.clientY); });
+      element.addEventListener("pointerleave", () => { tip.hidden = true; });
+      element.addEventListener("focus", () => {
+        if (!element.matches(":focus-visible")) return;
+        const box = element.getBoundingClientRect();
+        describe(frame);
+        place(box.left, box.bottom);
+      });
+      element.addEventListener("blur", () => { tip.hidden = true; });
+      element.addEventListener("keydown", (event) => {
+        const row = frames.filter((other) => other.row === frame.row && other.element.style.display !== "none");
+        const actions = {
+          ArrowDown: () => focus(frames.find((other) => other.row === frame.row + 1 && contains(frame, other))),
+          ArrowUp: () => focus(frames.find((other) => other.row === frame.row - 1 && contains(other, frame))),
+          ArrowRight: () => focus(row[row.indexOf(frame) + 1]),
+          ArrowLeft: () => focus(row[row.indexOf(frame) - 1]),
+          Enter: () => zoom(frame),
+          Escape: () => zoom(frames[0]),
+        };
+        if (!actions[event.key]) return;
+        event.preventDefault();
+        actions[event.key]();
+      });
+    }
+  }
+
   // The timeline of one device.
   const LEFT = 66, RIGHT = 14, TOP = 22, BOTTOM = 26;
 
