@@ -219,7 +219,7 @@ fn files_without_history_or_stacks_have_a_page_too() {
     for (file, said) in [
         ("cases/10_sleep_pool.pickle", "no history"),
         ("cases/12_list_2022.pickle", "no history"),
-        ("rig/2.6.0/train_enabled_state.pickle", "No block has a stack"),
+        ("rig/2.6.0/train_late.pickle", "No live block has a stack"),
         ("rig/2.6.0/multigpu.pickle", "Device 1"),
     ] {
         let (_directory, page) = page(&testdata().join(file));

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use maud::{Markup, html};
 
-use crate::render::palette;
-use crate::render::svg::Rgb;
+use crate::render::palette::{self, Paint};
+use crate::render::svg::{PatternKind, Rgb};
 use crate::render::terminal::names::without;
 use crate::text::{printable, shorten};
 use crate::units::{bytes, count};
@@ -29,20 +29,36 @@ pub fn hex((r, g, b): Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// The colour of a site when it stands alone.
-pub fn colour_of(site: &str) -> Rgb {
-    palette::paints([Some(site)]).first().map_or(palette::OTHER, |paint| paint.colour)
+/// The paint of a site when it stands alone.
+pub fn paint_of(site: &str) -> Paint {
+    palette::paints([Some(site)]).first().copied().unwrap_or(plain(palette::OTHER))
 }
 
-/// A square of `colour`.
-pub fn swatch(colour: Rgb) -> Markup {
-    html! { svg.swatch width="10" height="10" aria-hidden="true" { rect width="10" height="10" rx="2" fill=(hex(colour)) {} } }
+/// `colour` without a pattern.
+pub const fn plain(colour: Rgb) -> Paint {
+    Paint { colour, pattern: None }
+}
+
+/// A square of `paint`.
+pub fn swatch(paint: Paint) -> Markup {
+    let lines = paint.pattern.map(|pattern| match pattern.kind {
+        PatternKind::Hatch => "M0 5L5 0M0 10L10 0M5 10L10 5",
+        PatternKind::BackHatch => "M0 5L5 10M0 0L10 10M5 0L10 5",
+        PatternKind::Cross => "M0 5L5 0M0 10L10 0M5 10L10 5M0 5L5 10M0 0L10 10M5 0L10 5",
+        PatternKind::Dots => "M2 3h2M6 3h2M2 7h2M6 7h2",
+    });
+    html! {
+        svg.swatch width="10" height="10" aria-hidden="true" {
+            rect width="10" height="10" rx="2" fill=(hex(paint.colour)) {}
+            @if let (Some(lines), Some(pattern)) = (lines, paint.pattern) { path d=(lines) stroke=(hex(pattern.ink)) stroke-width="1.3" {} }
+        }
+    }
 }
 
 /// A site without the first `shared` bytes of its name, and its function.
-pub fn site(full: &str, function: Option<&str>, shared: usize, colour: Option<Rgb>) -> Markup {
+pub fn site(full: &str, function: Option<&str>, shared: usize, paint: Option<Paint>) -> Markup {
     html! {
-        @if let Some(colour) = colour { (swatch(colour)) " " }
+        @if let Some(paint) = paint { (swatch(paint)) " " }
         code title=(name(full)) { (name(without(full, shared))) }
         @if let Some(function) = function { " " span.function { (name(function)) } }
     }

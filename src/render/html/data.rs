@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::cells::{colour_of, hex};
+use super::cells::{hex, paint_of};
 use super::strings::Strings;
 use crate::analysis::closeup::{CloseUp, Past};
 use crate::analysis::instants::Instant;
 use crate::analysis::report::DeviceReport;
 use crate::analysis::ribbons::Ribbon;
 use crate::analysis::series::MarkKind;
-use crate::render::palette;
+use crate::render::palette::{self, Paint};
 use crate::render::timeline::Drawn;
 use crate::snapshot::StackId;
 
@@ -24,13 +24,18 @@ const MARKS: usize = 100;
 #[derive(Serialize)]
 pub struct Data {
     strings: Vec<String>,
-    /// Name, function, colour, stack, number of stacks.
-    sites: Vec<(u32, Option<u32>, String, i64, u64)>,
+    /// Name, function, colour, stack, number of stacks, pattern.
+    sites: Vec<Site>,
     /// Frames, and how many are left out.
     stacks: Vec<(Vec<u32>, usize)>,
     /// `null` for a device without history.
     devices: Vec<Option<Device>>,
 }
+
+type Site = (u32, Option<u32>, String, i64, u64, Option<Pattern>);
+
+/// Kind and colour.
+type Pattern = (String, String);
 
 #[derive(Serialize)]
 struct Device {
@@ -54,8 +59,7 @@ struct Device {
 struct Band {
     site: Option<u32>,
     colour: String,
-    /// Kind and colour of its pattern.
-    pattern: Option<(String, String)>,
+    pattern: Option<Pattern>,
     values: Vec<u64>,
 }
 
@@ -79,7 +83,7 @@ struct Block(u32, i64, String, u64, u64, i64, i64, i64, i64);
 #[derive(Default)]
 struct Collector {
     strings: Strings,
-    sites: Vec<(u32, Option<u32>, String, i64, u64)>,
+    sites: Vec<Site>,
     site_numbers: HashMap<String, u32>,
     stacks: Vec<(Vec<u32>, usize)>,
     stack_numbers: HashMap<StackId, u32>,
@@ -112,7 +116,7 @@ impl Collector {
         let paints = palette::paints(drawn.bands.iter().map(|band| band.site.as_deref()));
         for (band, paint) in drawn.bands.iter().zip(&paints) {
             if let Some(name) = &band.site {
-                self.site(name, band.detail.as_deref(), Some(hex(paint.colour)));
+                self.site(name, band.detail.as_deref(), Some(*paint));
             }
         }
         let named: Vec<u32> = past
@@ -130,7 +134,7 @@ impl Collector {
         let bands = drawn.bands.into_iter().zip(paints).map(|(band, paint)| Band {
             site: band.site.as_ref().and_then(|name| self.site_numbers.get(name).copied()),
             colour: hex(paint.colour),
-            pattern: paint.pattern.map(|pattern| (format!("{:?}", pattern.kind), hex(pattern.ink))),
+            pattern: pattern(paint),
             values: band.values,
         });
         let bands = bands.collect();
@@ -156,14 +160,14 @@ impl Collector {
         })
     }
 
-    fn site(&mut self, name: &str, function: Option<&str>, colour: Option<String>) -> u32 {
+    fn site(&mut self, name: &str, function: Option<&str>, paint: Option<Paint>) -> u32 {
         if let Some(&number) = self.site_numbers.get(name) {
             return number;
         }
         let number = self.sites.len() as u32;
-        let colour = colour.unwrap_or_else(|| hex(colour_of(name)));
+        let paint = paint.unwrap_or_else(|| paint_of(name));
         let function = function.map(|function| self.strings.number(function));
-        self.sites.push((self.strings.number(name), function, colour, -1, 0));
+        self.sites.push((self.strings.number(name), function, hex(paint.colour), -1, 0, pattern(paint)));
         self.site_numbers.insert(name.to_owned(), number);
         number
     }
@@ -194,6 +198,10 @@ impl Collector {
             ribbon.lasted_us.map_or(-1, |us| us as i64),
         )
     }
+}
+
+fn pattern(paint: Paint) -> Option<Pattern> {
+    paint.pattern.map(|pattern| (format!("{:?}", pattern.kind), hex(pattern.ink)))
 }
 
 fn at(instant: &Instant, named: &[u32], first_time: Option<u64>) -> At {

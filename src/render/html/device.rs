@@ -79,7 +79,7 @@ fn sections(input: &Input) -> Markup {
             @if let Some(diagnosis) = &device.diagnosis {
                 div.columns { (verdict::verdict(diagnosis)) (verdict::remedies(diagnosis)) }
             } @else {
-                p.kicker { "No failure" }
+                p.kicker.quiet { "No failure" }
                 h2 { "No out-of-memory failure is recorded " @if input.is_alone { "in this file" } @else { "on this device" } }
                 p { "What follows is the memory " (moment_text(&device.at)) "." }
             }

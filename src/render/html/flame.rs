@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::cells::{colour_of, hex, name};
+use super::cells::{hex, name, paint_of};
 use crate::analysis::folded::{Folded, FoldedStack};
 use crate::units::bytes;
 
@@ -37,7 +37,7 @@ pub fn flame(folded: &Folded, limit: usize) -> Markup {
                     svg.frame x=(percent(start)) y=(frame.row * ROW) width=(percent(share)) height=(ROW - 1) role="treeitem"
                         tabindex=(if at == 0 { "0" } else { "-1" }) data-start=(format!("{start:.6}")) data-share=(format!("{share:.6}")) data-row=(frame.row)
                         aria-level=(frame.row + 1) aria-label=(format!("{}, {}, {:.1} %", name(frame.label), bytes(frame.value), share * 100.0)) {
-                        rect width="100%" height="100%" fill=(hex(colour_of(file(frame.label)))) {}
+                        rect width="100%" height="100%" fill=(hex(paint_of(file(frame.label)).colour)) {}
                         text x="5" y="13" { (name(&short(frame.label))) }
                     }
                 }

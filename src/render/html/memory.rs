@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::cells::{hex, swatch};
+use super::cells::{hex, plain, swatch};
 use crate::analysis::report::DeviceReport;
 use crate::render::svg::Rgb;
 use crate::units::{bytes, bytes_short};
@@ -57,7 +57,7 @@ pub fn memory(device: &DeviceReport) -> Markup {
                 @for (name, size, colour, note) in &parts {
                     @if size.is_none_or(|size| size > 0) {
                         tr {
-                            th scope="row" { (swatch(*colour)) " " (name) }
+                            th scope="row" { (swatch(plain(*colour))) " " (name) }
                             td.number { (size.map_or_else(|| "unknown".to_owned(), bytes)) }
                             td { (note) }
                         }

@@ -38,16 +38,21 @@
     element.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
     return element;
   };
-  const swatch = (colour) => {
+  const swatch = (colour, pattern = null) => {
     const box = make("i");
-    box.style.background = colour;
+    const lines = (degrees) => `repeating-linear-gradient(${degrees}deg, transparent 0 2px, ${pattern[1]} 2px 3.2px)`;
+    box.style.backgroundColor = colour;
+    if (pattern) {
+      const images = { Hatch: [lines(135)], BackHatch: [lines(45)], Cross: [lines(45), lines(135)], Dots: [lines(0)] };
+      box.style.backgroundImage = images[pattern[0]].join(",");
+    }
     return box;
   };
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const text = (number) => data.strings[number];
   const siteOf = (number) => {
-    const [name, fn, colour, stack, stacks] = data.sites[number];
-    return { name: text(name), fn: fn === null ? "" : text(fn), colour, stack, stacks };
+    const [name, fn, colour, stack, stacks, pattern] = data.sites[number];
+    return { name: text(name), fn: fn === null ? "" : text(fn), colour, stack, stacks, pattern };
   };
   const base = (name) => name.replace(/^.*[/\\](?=[^/\\]*$)/, "");
 
@@ -60,7 +65,8 @@
   const frames = (stack) => {
     if (stack < 0) return null;
     const [list, more] = data.stacks[stack];
-    const items = list.map((frame) => make("li", {}, text(frame)));
+    // Where a package is installed tells nothing, and would hide the function.
+    const items = list.map((frame) => make("li", {}, text(frame).replace(/^.*[/\\](?:site|dist)-packages[/\\]/, "")));
     if (more > 0) items.push(make("li", {}, `… ${more} outer frames`));
     return make("ol", {}, ...items);
   };
@@ -128,8 +134,8 @@
         const outer = frame.row < to.row && contains(frame, to);
         const inner = frame.row >= to.row && contains(to, frame);
         frame.element.style.display = outer || inner ? "" : "none";
-        frame.element.setAttribute("x", outer ? "0%" : `${100 * (frame.start - to.start) / to.share}%`);
-        frame.element.setAttribute("width", outer ? "100%" : `${100 * frame.share / to.share}%`);
+        frame.element.setAttribute("x", outer ? "0%" : `${100 * ((frame.start - to.start) / to.share)}%`);
+        frame.element.setAttribute("width", outer ? "100%" : `${100 * (frame.share / to.share)}%`);
       }
     };
     const focus = (frame) => {
@@ -235,13 +241,13 @@
 
     legend() {
       this.list.replaceChildren();
-      if (this.mode === "lines") {
-        for (const band of [...this.device.bands].reverse()) {
-          const name = band.site === null ? "all other lines" : siteOf(band.site).name;
-          this.list.append(make("li", { title: name }, swatch(band.colour), make("code", {}, base(name))));
-        }
-      } else {
-        this.list.append(make("li", {}, swatch(css("--muted")), `${count(this.device.others)} smaller or shorter blocks, together`));
+      for (const band of [...this.device.bands].reverse()) {
+        if (band.site === null && this.mode === "blocks") continue;
+        const name = band.site === null ? "all other lines" : siteOf(band.site).name;
+        this.list.append(make("li", { title: name }, swatch(band.colour, band.pattern), make("code", {}, base(name))));
+      }
+      if (this.mode === "blocks" && this.device.others > 0) {
+        this.list.append(make("li", {}, swatch(css("--muted")), `${count(this.device.others)} smaller or shorter blocks together`));
       }
     }
 
@@ -341,7 +347,7 @@
           freed >= 0 && done !== freed ? (done < 0 ? "then waiting for a stream" : `back in its pool at event ${count(done - 1)}`) : "",
         ].filter(Boolean).join(", ");
         return [
-          make("b", {}, swatch(found.colour), found.name), " ", make("span", { className: "function" }, found.fn),
+          make("b", {}, swatch(found.colour, found.pattern), found.name), " ", make("span", { className: "function" }, found.fn),
           make("p", {}, `${bytes(size)}, ${bytes(requested)} requested, at ${address}`),
           make("p", {}, span + (us >= 0 ? ` (${duration(us)})` : "")),
           frames(stack),
@@ -355,7 +361,7 @@
       const held = band.values.map((value) => value > 0);
       const begin = d.edges[held.indexOf(true)], end = d.edges[held.lastIndexOf(true) + 1];
       return [
-        make("b", {}, swatch(band.colour), found.name), " ", make("span", { className: "function" }, found.fn),
+        make("b", {}, swatch(band.colour, band.pattern), found.name), " ", make("span", { className: "function" }, found.fn),
         make("p", {}, figures), make("p", {}, where),
         make("p", {}, `holds memory from event ${count(begin)} to ${count(end - 1)}`),
         found.stack < 0 ? null : make("p", { className: "note" }, found.stacks > 1 ? `the stack that allocated most, of ${count(found.stacks)}:` : "its stack:"),
@@ -476,7 +482,7 @@
         make("td", { className: "number", "data-key": number }, count(number)));
       const rows = sites.map(([number, size, n]) => {
         const found = siteOf(number);
-        const line = row([swatch(found.colour), make("code", { title: found.name }, base(found.name)), " ", make("span", { className: "function" }, found.fn)], size, n);
+        const line = row([swatch(found.colour, found.pattern), make("code", { title: found.name }, base(found.name)), " ", make("span", { className: "function" }, found.fn)], size, n);
         line.tabIndex = -1;
         const show = (x, y) => {
           tip.replaceChildren(...[make("b", {}, found.name), frames(found.stack)].filter(Boolean));
@@ -653,7 +659,7 @@
         c.lineTo(width - RIGHT, y);
         c.stroke();
         c.fillStyle = muted;
-        c.fillText(value === 0 ? "0" : bytes(value).replace(/\.0+ /, " "), LEFT - 8, y);
+        c.fillText(value === 0 ? "0" : bytes(value).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " "), LEFT - 8, y);
       }
       const span = this.view[1] - this.view[0];
       const raw = span / Math.max(2, width / 130);

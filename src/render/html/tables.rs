@@ -1,35 +1,47 @@
 //! Who holds the memory, what pins it, which segments there are, what another setting would have done.
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
 
-use super::cells::{self, Cell, colour_of, counted, known, number, shown, site, size, table, text};
+use super::cells::{self, Cell, counted, known, number, paint_of, shown, site, size, table, text};
 use crate::analysis::pin::Pin;
 use crate::analysis::report::DeviceReport;
 use crate::analysis::segments::{SegmentOrder, Segments};
+use crate::analysis::series::OTHER;
 use crate::analysis::whatif::{Scenario, WhatIf};
-use crate::render::palette;
-use crate::render::svg::Rgb;
+use crate::render::palette::{self, Paint};
 use crate::render::terminal::names::shared_directory;
 use crate::render::terminal::{moment_text, pool_text, until};
 use crate::units::{bytes, count};
 
-/// Colours of the sites that have a band in the timeline of `device`; those of others follow from their names.
-pub fn colour(device: &DeviceReport, site: &str) -> Rgb {
-    let bands = device.series.iter().flat_map(|series| &series.bands);
-    let names: Vec<Option<&str>> =
-        bands.map(|band| Some(band.site.as_str()).filter(|site| *site != crate::analysis::series::OTHER)).collect();
-    let at = names.iter().position(|name| *name == Some(site));
-    at.and_then(|at| palette::paints(names).get(at).map(|paint| paint.colour)).unwrap_or_else(|| colour_of(site))
+/// The paints of the sites that have a band in the timeline of a device; those of others follow from their names.
+struct Paints<'a> {
+    bands: HashMap<&'a str, Paint>,
+}
+
+impl<'a> Paints<'a> {
+    fn new(device: &'a DeviceReport) -> Self {
+        let bands = device.series.iter().flat_map(|series| &series.bands);
+        let names: Vec<Option<&str>> =
+            bands.map(|band| Some(band.site.as_str()).filter(|site| *site != OTHER)).collect();
+        let paints = palette::paints(names.iter().copied());
+        Self { bands: names.into_iter().zip(paints).filter_map(|(name, paint)| Some((name?, paint))).collect() }
+    }
+
+    fn of(&self, site: &str) -> Option<Paint> {
+        Some(self.bands.get(site).copied().unwrap_or_else(|| paint_of(site)))
+    }
 }
 
 /// The ranking of sites.
 pub fn top(device: &DeviceReport, id: &str, limit: usize) -> Markup {
-    let top = &device.top;
+    let (top, paints) = (&device.top, Paints::new(device));
     let shown_rows = &top.rows[..top.rows.len().min(limit)];
     let shared = shared_directory(shown_rows.iter().map(|row| row.site.as_str()));
     let rows = shown_rows.iter().map(|row| {
         vec![
-            site(&row.site, row.function.as_deref(), shared, Some(colour(device, &row.site))).into(),
+            site(&row.site, row.function.as_deref(), shared, paints.of(&row.site)).into(),
             size(row.bytes),
             cells::share(row.share),
             counted(row.blocks),
@@ -49,12 +61,12 @@ pub fn top(device: &DeviceReport, id: &str, limit: usize) -> Markup {
 
 /// What pins free memory.
 pub fn pins(device: &DeviceReport, id: &str, limit: usize) -> Markup {
-    let pinning = &device.segments.pinning;
+    let (pinning, paints) = (&device.segments.pinning, Paints::new(device));
     let shown_pins = &pinning.pins[..pinning.pins.len().min(limit)];
     let shared = shared_directory(shown_pins.iter().map(|pin| pin.site.as_str()));
     let rows = shown_pins.iter().map(|pin| {
         vec![
-            site(&pin.site, pin.function.as_deref(), shared, Some(colour(device, &pin.site))).into(),
+            site(&pin.site, pin.function.as_deref(), shared, paints.of(&pin.site)).into(),
             size(pin.pinned),
             cells::share(pin.pinned as f64 / pinning.pinned.max(1) as f64),
             size(pin.own),
