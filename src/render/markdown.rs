@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use super::terminal::names::{shared_directory, without};
 use super::terminal::{headline, moment_text, spread};
+use crate::analysis::pin::Pin;
+use crate::analysis::ranking::Row;
 use crate::analysis::report::{DeviceReport, Report};
 use crate::oom::Diagnosis;
 use crate::oom::remedies::{Advice, Class};
@@ -20,6 +22,8 @@ const SITES: usize = 6;
 const PINS: usize = 4;
 const REMEDIES: usize = 4;
 const SENTENCES: usize = 3;
+/// Pins are left out when less than this part of the reserved memory is pinned.
+const PINNED_SHARE: u64 = 20;
 /// Columns of a name, and of a sentence.
 const NAME: usize = 100;
 const SENTENCE: usize = 500;
@@ -54,23 +58,33 @@ fn device(lines: &mut Vec<String>, device: &DeviceReport) {
         verdict(lines, diagnosis);
     }
     memory(lines, device);
-    if !device.top.rows.is_empty() {
-        let rows = device.top.rows.iter().map(|row| {
-            (row.site.as_str(), row.function.as_deref(), vec![bytes(row.bytes), percent(row.share), count(row.blocks)])
-        });
-        table(lines, &["who holds it", "live", "share", "blocks"], rows, SITES, "oomscope top");
+    let top = &device.top;
+    if !top.rows.is_empty() {
+        let figures = |rows: &[Row]| {
+            let sum = |part: fn(&Row) -> u64| rows.iter().map(part).sum();
+            vec![
+                bytes(sum(|row| row.bytes)),
+                percent(rows.iter().map(|row| row.share).sum()),
+                count(sum(|row| row.blocks)),
+            ]
+        };
+        let name = |row: &Row| (row.site.clone(), row.function.clone());
+        table(lines, &["who holds it", "live", "share", "blocks"], &top.rows, SITES, name, figures);
     }
     let pinning = &device.segments.pinning;
-    if pinning.pinned > device.segments.fragmentation.totals.reserved / 20 {
-        let rows = pinning.pins.iter().map(|pin| {
-            (pin.site.as_str(), pin.function.as_deref(), vec![bytes(pin.pinned), bytes(pin.own), count(pin.blocks)])
-        });
+    if pinning.pinned > device.segments.fragmentation.totals.reserved / PINNED_SHARE {
+        let figures = |pins: &[Pin]| {
+            let sum = |part: fn(&Pin) -> u64| pins.iter().map(part).sum();
+            vec![bytes(sum(|pin| pin.pinned)), bytes(sum(|pin| pin.own)), count(sum(|pin| pin.blocks))]
+        };
+        let name = |pin: &Pin| (pin.site.clone(), pin.function.clone());
         table(
             lines,
             &["what pins it", "keeps from being given back", "its own", "blocks"],
-            rows,
+            &pinning.pins,
             PINS,
-            "oomscope segments",
+            name,
+            figures,
         );
     }
     if let Some(diagnosis) = &device.diagnosis {
@@ -122,26 +136,27 @@ fn memory(lines: &mut Vec<String>, device: &DeviceReport) {
     lines.push(String::new());
 }
 
-/// A table of sites with figures; what is left out is counted in its last row.
-fn table<'a>(
+/// A table of the first `limit` of `rows`, with one row for the others; `figures` are those of several rows together.
+fn table<T>(
     lines: &mut Vec<String>,
     heads: &[&str],
-    rows: impl Iterator<Item = (&'a str, Option<&'a str>, Vec<String>)>,
+    rows: &[T],
     limit: usize,
-    command: &str,
+    name: impl Fn(&T) -> (String, Option<String>),
+    figures: impl Fn(&[T]) -> Vec<String>,
 ) {
-    let rows: Vec<_> = rows.collect();
-    let shown = &rows[..rows.len().min(limit)];
-    let shared = shared_directory(shown.iter().map(|row| row.0));
+    let (shown, rest) = rows.split_at(rows.len().min(limit));
+    let names: Vec<(String, Option<String>)> = shown.iter().map(name).collect();
+    let shared = shared_directory(names.iter().map(|(site, _)| site.as_str()));
     lines.push(format!("| {} |", heads.join(" | ")));
     lines.push(format!("|---|{}", "---:|".repeat(heads.len() - 1)));
-    for (site, function, figures) in shown {
-        let function = function.map_or_else(String::new, |function| format!(" {}", code(function)));
-        lines.push(format!("| {}{function} | {} |", code(without(site, shared)), figures.join(" | ")));
+    for ((site, function), row) in names.iter().zip(shown) {
+        let function = function.as_ref().map_or_else(String::new, |function| format!(" {}", code(function)));
+        let figures = figures(std::slice::from_ref(row)).join(" | ");
+        lines.push(format!("| {}{function} | {figures} |", code(without(site, shared))));
     }
-    if rows.len() > shown.len() {
-        let rest = " |".repeat(heads.len() - 1);
-        lines.push(format!("| {} more: `{command}` |{rest}", count((rows.len() - shown.len()) as u64)));
+    if !rest.is_empty() {
+        lines.push(format!("| {} more | {} |", count(rest.len() as u64), figures(rest).join(" | ")));
     }
     lines.push(String::new());
 }
