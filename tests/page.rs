@@ -182,7 +182,7 @@ fn the_page_answers_to_pointer_and_keys() {
 
     // The map by line.
     browser.run("document.querySelector('.by-site').click()");
-    assert_eq!(browser.run("return getComputedStyle(document.querySelector('.picture.state')).display"), "none");
+    assert_eq!(browser.run("return getComputedStyle(document.querySelector('.picture.state')).visibility"), "hidden");
     assert_eq!(browser.console(), [""; 0], "errors on the console");
 }
 

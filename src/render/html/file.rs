@@ -86,11 +86,11 @@ fn health(device: &DeviceInfo, name_it: bool) -> Markup {
     }
 }
 
-/// A rule; sizes are in bytes, and unlimited ones have no value.
+/// A rule; sizes are in bytes.
 fn setting(value: &serde_json::Value) -> String {
     match value.as_u64() {
         Some(n) if n >= 512 => format!("{} ({})", n, bytes(n)),
-        _ if value.is_null() => "unlimited".to_owned(),
+        _ if value.is_null() => "not set".to_owned(),
         _ => name(&value.to_string()),
     }
 }
