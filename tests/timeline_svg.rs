@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use oomscope::analysis::series::{Band, Mark, MarkKind, OTHER, Series, Unit};
+use oomscope::analysis::series::{Band, Limit, Mark, MarkKind, OTHER, Series, Unit, What};
 use oomscope::render::svg::text_width;
 use oomscope::render::timeline::{TimelineOptions, timeline_svg};
 
@@ -15,7 +15,7 @@ fn band(site: &str, values: &[u64]) -> Band {
 }
 
 fn mark(kind: MarkKind, x: u64, label: &str) -> Mark {
-    Mark { kind, x, label: label.into() }
+    Mark { kind, x, x_end: None, label: label.into() }
 }
 
 /// Memory that grows in steps until an OOM, with names that try to break out of the file.
@@ -23,6 +23,13 @@ fn hostile() -> Series {
     let rise = |step: u64| (0..40).map(|i| (i / 4 * step + i % 4) * MIB).collect::<Vec<_>>();
     Series {
         device: 0,
+        what: What::Live,
+        by: "site",
+        active: vec![],
+        lowest: vec![],
+        requested: vec![],
+        limit: None,
+        steps: None,
         x: (0..40).map(|i| i * 10).collect(),
         x_end: 400,
         unit: Unit::Event,
@@ -48,6 +55,13 @@ fn hostile() -> Series {
 fn two_devices() -> [Series; 2] {
     let wave = |device: i64, capacity| Series {
         device,
+        what: What::Live,
+        by: "site",
+        active: vec![],
+        lowest: vec![150 * MIB; 60],
+        requested: vec![],
+        limit: Some(Limit { bytes: 460 * MIB, exact: device == 0 }),
+        steps: None,
         x: (0..60).map(|i| i * 50_000).collect(),
         x_end: 3_000_000,
         unit: Unit::Microseconds,
@@ -191,8 +205,11 @@ fn any_series_gives_a_picture() {
     let disordered = Series { x: vec![9, 3, 7, 1], x_end: 2, reserved: vec![1], ..hostile() };
     let lone_capacity = Series { capacity: Some(1), ..empty.clone() };
     for unit in [Unit::Event, Unit::Microseconds] {
-        for series in [&empty, &zeros, &one, &huge, &late, &disordered, &lone_capacity] {
-            let series = Series { unit, ..series.clone() };
+        for (series, what) in [&empty, &zeros, &one, &huge, &late, &disordered, &lone_capacity]
+            .into_iter()
+            .flat_map(|series| [What::Live, What::Blocks, What::Segments].map(|what| (series, what)))
+        {
+            let series = Series { unit, what, ..series.clone() };
             for width in [0, 800, 1_200, u32::MAX] {
                 let options = TimelineOptions { title: "x".repeat(500), width, height: Some(width) };
                 drawn(std::slice::from_ref(&series), &options);

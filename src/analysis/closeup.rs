@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::folded::{Folded, Frames, Measure, fold};
+use super::folded::{Folded, Frames, fold};
 use super::instants::{Instants, instants};
 use super::layout::{Layout, LayoutOptions, layout};
+use super::ranking::Measure;
 use super::report::Report;
 use super::ribbons::{Ribbons, ribbons};
 use super::sites::Sites;
@@ -72,7 +73,7 @@ pub fn close_ups(histories: &[History], sites: &Sites, report: &Report, limit: u
             let stacks = stacks(sites, &instants, &ribbons, share(STACKS, STACKS));
             Past { instants, ribbons, stacks }
         });
-        let folded = fold(history, sites, &Measure::Live(device.at.state), Frames::Python);
+        let folded = fold(history, sites, Measure::Live(device.at), Frames::Python);
         CloseUp { layout: layout(history, device.at, sites, &options), folded, past }
     };
     shown.par_iter().zip(&report.devices).map(one).collect()

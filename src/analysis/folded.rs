@@ -1,27 +1,15 @@
 //! Stacks with their bytes, root first: what flame graphs and other profile formats are made of.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::ranking::{Measure, Unit, chunks};
 use super::sites::Sites;
-use crate::history::{History, LifeId};
+use crate::history::History;
 use crate::snapshot::{Frame, FrameId, Snapshot, StackId};
 use crate::text::printable;
-
-/// What is counted for each stack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// Bytes of the blocks, live and pending, that exist in this state.
-    Live(u32),
-    /// Bytes of the blocks allocated by these events.
-    Allocated(Range<u32>),
-    /// Bytes × time held between the first and the last of these events: byte-milliseconds, or byte-events where the
-    /// file has no times.
-    BytesTime(Range<u32>),
-}
 
 /// Which frames of a stack are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,20 +19,6 @@ pub enum Frames {
     Python,
     /// C++ frames too.
     All,
-}
-
-/// What the values of folded stacks are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum FoldedUnit {
-    /// Bytes.
-    #[serde(rename = "bytes")]
-    Bytes,
-    /// Bytes × milliseconds.
-    #[serde(rename = "byte-milliseconds")]
-    ByteMilliseconds,
-    /// Bytes × events.
-    #[serde(rename = "byte-events")]
-    ByteEvents,
 }
 
 /// One distinct stack.
@@ -60,7 +34,7 @@ pub struct FoldedStack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Folded {
     /// What the values are.
-    pub unit: FoldedUnit,
+    pub unit: Unit,
     /// Sum of the values.
     pub total: u64,
     /// The stacks; each occurs once, and none with the value 0.
@@ -91,101 +65,54 @@ impl Folded {
     }
 }
 
-/// Lives in one parallel piece of work.
-const CHUNK: usize = 1 << 16;
-
 /// Folds the stacks of `history`'s device.
 ///
 /// Blocks without a stack stand under the name of their site, as in a ranking; the total is that of a ranking at the
 /// same moment.
 ///
 /// ```no_run
-/// use oomscope::analysis::folded::{Frames, Measure, fold};
+/// use oomscope::analysis::folded::{Frames, fold};
+/// use oomscope::analysis::ranking::Measure;
 /// use oomscope::analysis::sites::{By, Sites};
 /// use oomscope::history::{At, History};
 /// use oomscope::snapshot::{LoadOptions, Source, load};
 ///
 /// let snapshot = load(&Source::Path("oom.pickle".into()), &LoadOptions::default())?;
 /// let history = History::new(&snapshot, &snapshot.devices[0], &snapshot.settings.rules);
-/// let state = history.moment(At::Default)?.state;
-/// let folded = fold(&history, &Sites::new(&snapshot, By::Stack), &Measure::Live(state), Frames::Python);
+/// let live = Measure::Live(history.moment(At::Default)?);
+/// let folded = fold(&history, &Sites::new(&snapshot, By::Stack), live, Frames::Python);
 /// for line in folded.lines() {
 ///     println!("{line}");
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn fold(history: &History, sites: &Sites, measure: &Measure, frames: Frames) -> Folded {
-    let clock = Clock::new(history, measure);
-    let ids = history.lives.ids();
-    let chunks: Vec<_> = (ids.start..ids.end).step_by(CHUNK).map(|at| at..ids.end.min(at + CHUNK as u32)).collect();
+pub fn fold(history: &History, sites: &Sites, measure: Measure, frames: Frames) -> Folded {
     // Sums do not depend on the order in which the pieces are done.
-    let sums = chunks.into_par_iter().map(|chunk| {
-        let mut sums = vec![0u128; sites.slots()];
-        chunk.for_each(|life| sums[sites.slot(history, life)] += clock.value(history, measure, life));
+    let sums = chunks(history).into_par_iter().map(|chunk| {
+        let mut sums = vec![0u64; sites.slots()];
+        for life in chunk {
+            if let Some(tally) = measure.of(history, life) {
+                let sum = &mut sums[sites.slot(history, life)];
+                *sum = sum.saturating_add(tally.value);
+            }
+        }
         sums
     });
     let sums = sums.reduce(
         || vec![0; sites.slots()],
         |mut left, right| {
-            left.iter_mut().zip(right).for_each(|(left, right)| *left += right);
+            left.iter_mut().zip(right).for_each(|(left, right)| *left = left.saturating_add(right));
             left
         },
     );
     let mut stacks: BTreeMap<Vec<String>, u64> = BTreeMap::new();
-    for (slot, sum) in sums.into_iter().enumerate() {
-        let value = u64::try_from(sum / clock.divisor).unwrap_or(u64::MAX);
-        if value > 0 {
-            let sum = stacks.entry(names(history.snapshot, sites, slot, frames)).or_default();
-            *sum = sum.saturating_add(value);
-        }
+    for (slot, value) in sums.into_iter().enumerate().filter(|(_, value)| *value > 0) {
+        let sum = stacks.entry(names(history.snapshot, sites, slot, frames)).or_default();
+        *sum = sum.saturating_add(value);
     }
     let stacks: Vec<_> = stacks.into_iter().map(|(frames, value)| FoldedStack { frames, value }).collect();
     let total = stacks.iter().fold(0u64, |total, stack| total.saturating_add(stack.value));
-    Folded { unit: clock.unit, total, stacks }
-}
-
-/// How long is what.
-struct Clock {
-    unit: FoldedUnit,
-    /// Of the sums, to get values of the unit.
-    divisor: u128,
-}
-
-impl Clock {
-    fn new(history: &History, measure: &Measure) -> Self {
-        match measure {
-            Measure::BytesTime(_) if history.time_span().is_some() => {
-                Self { unit: FoldedUnit::ByteMilliseconds, divisor: 1_000 }
-            }
-            Measure::BytesTime(_) => Self { unit: FoldedUnit::ByteEvents, divisor: 1 },
-            _ => Self { unit: FoldedUnit::Bytes, divisor: 1 },
-        }
-    }
-
-    /// What `life` counts for.
-    fn value(&self, history: &History, measure: &Measure, life: LifeId) -> u128 {
-        let lives = &history.lives;
-        let bytes = u128::from(lives.bytes(life));
-        match measure {
-            Measure::Live(state) if lives.is_alive(life, *state) => bytes,
-            Measure::Allocated(events) if lives.alloc_event(life).is_some_and(|event| events.contains(&event)) => bytes,
-            Measure::BytesTime(events) => {
-                let from = lives.born_at(life).max(events.start + 1);
-                let to = lives.done_at(life).min(events.end);
-                if from < to { bytes * self.between(history, from, to) } else { 0 }
-            }
-            _ => 0,
-        }
-    }
-
-    /// From one state to another: each begins with its event.
-    fn between(&self, history: &History, from: u32, to: u32) -> u128 {
-        let time = |state: u32| history.time_us(state - 1).unwrap_or(0);
-        match self.unit {
-            FoldedUnit::ByteMilliseconds => u128::from(time(to).saturating_sub(time(from))),
-            _ => u128::from(to - from),
-        }
-    }
+    Folded { unit: measure.unit(history), total, stacks }
 }
 
 /// The frames of what `slot` stands for, root first.
@@ -245,7 +172,7 @@ mod tests {
     #[test]
     fn devices_stand_side_by_side() {
         let part = |frame: &str, value| Folded {
-            unit: FoldedUnit::Bytes,
+            unit: Unit::Bytes,
             total: value,
             stacks: vec![FoldedStack { frames: vec![frame.to_owned()], value }],
         };

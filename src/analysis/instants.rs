@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::changes::changes;
-use super::ranking::Tally;
 use super::sites::{Site, Sites};
 use crate::history::{History, Moment};
 use crate::snapshot::StackId;
@@ -34,13 +33,42 @@ pub struct Instant {
     /// Taken from the device.
     pub reserved: u64,
     /// All live and pending blocks.
-    pub total: Tally,
+    pub total: Held,
     /// Those that hold most, the most first: row of [`Instants::sites`], and what it holds.
-    pub sites: Vec<(u32, Tally)>,
+    pub sites: Vec<(u32, Held)>,
     /// All others together.
-    pub other: Tally,
+    pub other: Held,
     /// How many others there are.
     pub other_sites: u64,
+}
+
+/// What one site, or several together, hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// Bytes occupied.
+    pub bytes: u64,
+    /// Bytes asked for.
+    pub requested: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+}
+
+impl Held {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            requested: self.requested.saturating_add(other.requested),
+            blocks: self.blocks + other.blocks,
+        }
+    }
+
+    fn minus(self, part: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(part.bytes),
+            requested: self.requested.saturating_sub(part.requested),
+            blocks: self.blocks.saturating_sub(part.blocks),
+        }
+    }
 }
 
 /// A site, and how memory is allocated there.
@@ -142,10 +170,10 @@ struct Running<'s, 'a> {
     sites: Vec<Site>,
     /// By slot.
     numbers: Vec<u32>,
-    held: Vec<Tally>,
+    held: Vec<Held>,
     /// Bytes ever allocated, by slot.
     allocated: Vec<u64>,
-    total: Tally,
+    total: Held,
 }
 
 impl<'s, 'a> Running<'s, 'a> {
@@ -160,11 +188,11 @@ impl<'s, 'a> Running<'s, 'a> {
         let numbers = of_slot.iter().map(|site| known[site]).collect();
         let mut running = Self {
             by_slot: sites,
-            held: vec![Tally::default(); found.len()],
+            held: vec![Held::default(); found.len()],
             sites: found,
             numbers,
             allocated: vec![0; sites.slots()],
-            total: Tally::default(),
+            total: Held::default(),
         };
         for life in history.lives.ids().filter(|&life| history.lives.is_alive(life, 0)) {
             running.change(history, life, true);
@@ -175,13 +203,9 @@ impl<'s, 'a> Running<'s, 'a> {
     fn change(&mut self, history: &History, life: u32, begins: bool) {
         let lives = &history.lives;
         let slot = self.by_slot.slot(history, life);
-        let block = Tally { bytes: lives.bytes(life), requested: lives.requested(life), blocks: 1 };
-        for tally in [&mut self.held[self.numbers[slot] as usize], &mut self.total] {
-            if begins {
-                *tally += block;
-            } else {
-                *tally = less(*tally, block);
-            }
+        let block = Held { bytes: lives.bytes(life), requested: lives.requested(life), blocks: 1 };
+        for held in [&mut self.held[self.numbers[slot] as usize], &mut self.total] {
+            *held = if begins { held.plus(block) } else { held.minus(block) };
         }
         if begins {
             self.allocated[slot] = self.allocated[slot].saturating_add(block.bytes);
@@ -198,13 +222,13 @@ impl<'s, 'a> Running<'s, 'a> {
             rows.truncate(named);
         }
         rows.sort_by_key(key);
-        let sites: Vec<(u32, Tally)> = rows.iter().map(|&row| (row, self.held[row as usize])).collect();
+        let sites: Vec<(u32, Held)> = rows.iter().map(|&row| (row, self.held[row as usize])).collect();
         Instant {
             state,
             time_us: state.checked_sub(1).and_then(|event| history.time_us(event)),
             reserved: history.ranges.reserved_at(state),
             total: self.total,
-            other: sites.iter().fold(self.total, |rest, (_, tally)| less(rest, *tally)),
+            other: sites.iter().fold(self.total, |rest, (_, held)| rest.minus(*held)),
             sites,
             other_sites: others as u64,
         }
@@ -221,13 +245,5 @@ impl<'s, 'a> Running<'s, 'a> {
             }
         }
         found.into_iter().map(|(site, (count, _, stack))| (site, (count, stack))).collect()
-    }
-}
-
-fn less(tally: Tally, part: Tally) -> Tally {
-    Tally {
-        bytes: tally.bytes.saturating_sub(part.bytes),
-        requested: tally.requested.saturating_sub(part.requested),
-        blocks: tally.blocks.saturating_sub(part.blocks),
     }
 }

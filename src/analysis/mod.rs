@@ -1,5 +1,6 @@
 //! One file a question. Results are plain structs: text, JSON and pictures are views of them.
 
+pub mod categories;
 pub mod changes;
 pub mod closeup;
 pub mod failed_fits;
@@ -14,8 +15,10 @@ pub mod info;
 pub mod instants;
 pub mod layout;
 pub mod lifetimes;
+mod owner;
 pub mod pin;
 pub mod pinning;
+pub mod places;
 pub mod pool_key;
 pub mod pools;
 pub mod ranking;
@@ -26,6 +29,8 @@ pub mod segments;
 pub mod series;
 pub mod settle;
 pub mod sites;
+pub mod steps;
 pub mod totals;
+pub mod trend;
 pub mod verdict;
 pub mod whatif;

@@ -17,6 +17,8 @@ use crate::snapshot::StackId;
 
 /// Columns of the timelines of all devices.
 const COLUMNS: usize = 3_200;
+/// Bands of one device.
+const BANDS: usize = 24;
 /// Marks of one device.
 const MARKS: usize = 100;
 
@@ -111,7 +113,7 @@ impl Data {
 impl Collector {
     fn device(&mut self, device: &DeviceReport, past: &Past, columns: usize) -> Option<Device> {
         let series = device.series.as_ref()?;
-        let drawn = Drawn::new(series, columns);
+        let drawn = Drawn::new(series, columns, BANDS);
         // Sites with a band have its colour everywhere.
         let paints = palette::paints(drawn.bands.iter().map(|band| band.site.as_deref()));
         for (band, paint) in drawn.bands.iter().zip(&paints) {
