@@ -14,6 +14,7 @@ pub mod holes;
 pub mod info;
 pub mod instants;
 pub mod layout;
+pub mod leaks;
 pub mod lifetimes;
 mod owner;
 pub mod pin;

@@ -107,6 +107,11 @@ const RUNTIME_NAMES: [&str; 8] = [
     "execute_native_thread_routine",
 ];
 
+/// Whether `frame` is torch's or the standard library's, in Python.
+pub(super) fn is_library(snapshot: &Snapshot, frame: &Frame) -> bool {
+    owner(snapshot, frame) == Owner::Library
+}
+
 /// Python source, a notebook cell, or text that was executed.
 pub(super) fn is_python(filename: &str) -> bool {
     let file = filename.split(['/', '\\']).next_back().unwrap_or(filename);

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::owner::is_python;
+use super::owner::{is_library, is_python};
 use crate::snapshot::{FrameId, Snapshot, StackId};
 
 /// Names of functions below which repetition builds something instead of running steps.
@@ -17,7 +17,7 @@ pub struct Places<'a> {
     /// By stack, as far as stacks were met.
     of_stack: Vec<Option<Place>>,
     numbers: HashMap<Vec<FrameId>, u32>,
-    /// The innermost frame of each place.
+    /// The frame that names each place.
     frames: Vec<Option<FrameId>>,
     last: Option<u32>,
     visits: u64,
@@ -64,7 +64,8 @@ impl<'a> Places<'a> {
         let python: Vec<FrameId> = frames.iter().rev().copied().filter(|&frame| self.is_python(frame)).collect();
         let outer: Vec<FrameId> = python.iter().copied().take_while(|&frame| !self.is_machinery(frame)).collect();
         let is_whole = !outer.is_empty() && outer.len() == python.len();
-        let innermost = outer.last().copied();
+        let own = |frame: &FrameId| !is_library(self.snapshot, &self.snapshot.frame(*frame));
+        let innermost = outer.iter().rev().copied().find(own).or(outer.last().copied());
         let next = self.numbers.len() as u32;
         let number = *self.numbers.entry(outer).or_insert(next);
         if number == next {
@@ -87,7 +88,8 @@ impl<'a> Places<'a> {
         Visit { place: place.number, number: self.visits }
     }
 
-    /// The innermost frame of the place `number`: the call that the program made itself. `None` without Python frames.
+    /// The frame that names the place `number`: the innermost one that is not torch's, that is, the call that the
+    /// program made itself. `None` without Python frames.
     pub fn frame(&self, number: u32) -> Option<FrameId> {
         self.frames.get(number as usize).copied().flatten()
     }

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::failures::{Failure, capacity, failure};
 use super::info::{Info, info};
+use super::leaks::{self, Leaks, leaks};
 use super::ranking::{Attribution, Ranking, live};
 use super::segments::{Questions, Segments, segments};
 use super::series::{Series, SeriesOptions, series};
@@ -42,6 +43,8 @@ pub struct DeviceReport {
     pub top: Ranking,
     /// Memory over time; `None` without history.
     pub series: Option<Series>,
+    /// What grows from step to step.
+    pub leaks: Leaks,
     /// The verdict, where there was a failure.
     pub diagnosis: Option<Diagnosis>,
 }
@@ -109,10 +112,11 @@ fn device(
         diagnosis,
         top: live(history, moment, sites, Attribution::Own),
         series: series(history, sites, &options),
+        leaks: leaks(history, sites, known_capacity),
     })
 }
 
-/// The JSON of a report: `info`, `segments` and `top` in the shapes of those commands.
+/// The JSON of a report: `info`, `segments`, `top` and `leaks` in the shapes of those commands.
 #[derive(Serialize)]
 pub struct Document<'a> {
     /// The verdict on the device that failed last; null without a failure.
@@ -129,6 +133,8 @@ pub struct Document<'a> {
     pub segments: super::segments::Document<'a>,
     /// As of `top`.
     pub top: super::ranking::Document<'a>,
+    /// As of `leaks`.
+    pub leaks: leaks::Document<'a>,
     /// As of `whatif`, for the first device.
     pub whatif: Option<&'a WhatIf>,
 }

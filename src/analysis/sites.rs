@@ -274,6 +274,13 @@ impl<'a> Sites<'a> {
         frames.map(words).collect()
     }
 
+    /// Those of [`Sites::frames`] that are the user's or an installed package's, innermost first.
+    pub fn own_frames(&self, stack: StackId) -> Vec<String> {
+        let is_own = |frame: &FrameId| matches!(self.owners[frame.index()], Owner::User | Owner::Package);
+        let frames = self.snapshot.stacks.get(stack).iter().zip(self.frames(stack));
+        frames.filter(|(frame, _)| is_own(frame)).map(|(_, words)| words).collect()
+    }
+
     /// What `import` would name the file of `frame`: dots for the directories below `site-packages` or, in the
     /// program's own files, below the directory that all of them share.
     fn module_of(&self, frame: FrameId) -> String {

@@ -10,6 +10,7 @@ mod evidence;
 mod howto;
 mod info;
 mod input;
+mod leaks;
 mod map;
 mod oom;
 mod output;
@@ -67,6 +68,7 @@ Examples:
   oomscope report oom.pickle -o out             the same, with pictures and JSON in out/
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck
+  oomscope leaks oom.pickle                     which lines hold more after each step
   oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
   oomscope oom job.log                          the verdict from the error text alone
@@ -82,6 +84,7 @@ enum Command {
     Info(info::Args),
     Top(top::Args),
     Segments(segments::Args),
+    Leaks(leaks::Args),
     Map(map::Args),
     Timeline(timeline::Args),
     Oom(oom::Args),
@@ -98,6 +101,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Info(args) => info::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Segments(args) => segments::run(&args),
+        Command::Leaks(args) => leaks::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
         Command::Oom(args) => oom::run(&args),

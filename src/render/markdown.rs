@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::terminal::names::{shared_directory, without};
 use super::terminal::{headline, moment_text, spread};
+use crate::analysis::leaks::Cause;
 use crate::analysis::pin::Pin;
 use crate::analysis::ranking::Row;
 use crate::analysis::report::{DeviceReport, Report};
@@ -16,9 +17,10 @@ use crate::units::{bytes, count};
 pub const LINES: usize = 60;
 /// Devices that are described; the others have a row in a table.
 const DEVICES: usize = 1;
-/// Rows of that table, of a table of sites, of pins; remedies; sentences of evidence; reasons.
+/// Rows of that table, of a table of sites, of leaks, of pins; remedies; sentences of evidence; reasons.
 const OTHERS: usize = 8;
 const SITES: usize = 6;
+const LEAKS: usize = 4;
 const PINS: usize = 4;
 const REMEDIES: usize = 4;
 const SENTENCES: usize = 3;
@@ -70,6 +72,17 @@ fn device(lines: &mut Vec<String>, device: &DeviceReport) {
         };
         let name = |row: &Row| (row.site.clone(), row.function.clone());
         table(lines, &["who holds it", "live", "share", "blocks"], &top.rows, SITES, name, figures);
+    }
+    let causes = &device.leaks.causes;
+    if !causes.is_empty() {
+        let figures = |causes: &[Cause]| {
+            let sum = |part: fn(&Cause) -> u64| causes.iter().map(part).sum();
+            let since = causes.iter().map(|cause| cause.since_step).min().unwrap_or(0);
+            let kind = if let [one] = causes { one.kind.name() } else { "" };
+            vec![bytes(sum(|one| one.bytes_per_step)), bytes(sum(|one| one.live_bytes)), count(since), kind.to_owned()]
+        };
+        let name = |cause: &Cause| (cause.line.clone(), cause.function.clone());
+        table(lines, &["what grows", "a step", "live", "since step", "probably"], causes, LEAKS, name, figures);
     }
     let pinning = &device.segments.pinning;
     if pinning.pinned > device.segments.fragmentation.totals.reserved / PINNED_SHARE {

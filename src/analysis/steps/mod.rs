@@ -84,10 +84,15 @@ impl std::fmt::Display for StepSource {
                 write!(f, "marked by {} annotations", printable(name))
             }
             Self::Period { line, passes, regularity } => {
-                let passes =
-                    if *passes > 1 { format!("{} passes of ", count((*passes).into())) } else { String::new() };
-                let sure = regularity * 100.0;
-                write!(f, "found by {passes}{}, {sure:.0} % of them alike in length", printable(line))
+                let (line, sure) = (printable(line), regularity * 100.0);
+                match passes {
+                    1 => write!(f, "from one pass of {line} to the next, {sure:.0} % alike in length"),
+                    _ => write!(
+                        f,
+                        "of {} passes of {line}, after which sizes repeat; {sure:.0} % of the passes alike in length",
+                        count((*passes).into())
+                    ),
+                }
             }
             Self::Windows => write!(f, "equal windows of the trace, as nothing marks steps"),
         }

@@ -129,6 +129,16 @@ pub fn counted(n: u64) -> Cell {
     Cell { shown: html! { (count(n)) }, key: Some(n as f64) }
 }
 
+/// A number with one decimal.
+pub fn decimal(n: f64) -> Cell {
+    Cell { shown: html! { (format!("{n:.1}")) }, key: Some(n) }
+}
+
+/// A number that may be unknown.
+pub fn maybe(n: Option<u64>) -> Cell {
+    n.map_or_else(|| Cell { shown: html! { "unknown" }, key: Some(-1.0) }, counted)
+}
+
 /// A share of 0 to 1, with a bar.
 pub fn share(share: f64) -> Cell {
     let percent = format!("{:.1}", share * 100.0);

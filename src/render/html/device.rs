@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::{flame, memory, tables, verdict};
+use super::{flame, leaks, memory, tables, verdict};
 use crate::analysis::closeup::CloseUp;
 use crate::analysis::layout::Layout;
 use crate::analysis::report::{DeviceReport, Report};
@@ -64,6 +64,7 @@ fn sections(input: &Input) -> Markup {
     let mut links = vec![("verdict", if device.diagnosis.is_some() { "Verdict" } else { "Memory" })];
     links.extend(past.map(|_| ("timeline", "Timeline")));
     links.push(("sites", "Lines"));
+    links.extend(leaks::has_any(&device.leaks).then_some(("leaks", "Growth")));
     links.extend(has_pins.then_some(("pins", "Pins")));
     links.extend(input.close_up.map(|_| ("map", "Map")));
     let folded = input.close_up.map(|close_up| &close_up.folded).filter(|folded| !no_stacks && folded.total > 0);
@@ -111,6 +112,12 @@ fn sections(input: &Input) -> Markup {
                 pre { code { "torch.cuda.memory._record_memory_history(max_entries=100000, stacks=\"python\")" } }
             }
             @if device.top.rows.is_empty() { p { "No block is live." } } @else { (tables::top(device, &id("t-sites"), input.rows)) }
+        }
+        @if leaks::has_any(&device.leaks) {
+            section.card id=(id("leaks")) {
+                h2 { "What grows" }
+                (leaks::leaks(&device.leaks, &id("t-leaks"), input.rows))
+            }
         }
         @if has_pins {
             section.card id=(id("pins")) {

@@ -9,6 +9,7 @@ mod data;
 mod device;
 mod file;
 mod flame;
+mod leaks;
 mod memory;
 mod strings;
 mod tables;

@@ -2,6 +2,7 @@
 
 mod fitting;
 mod info;
+mod leaks;
 pub(in crate::render) mod names;
 mod pinning;
 mod report;
@@ -12,6 +13,7 @@ mod verdict;
 mod whatif;
 
 pub use info::{headline, info};
+pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};
 pub use report::report;
 pub use segments::segments;
 pub use stacks::tree;
