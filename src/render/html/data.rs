@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::cells::{hex, paint_of};
+use super::cells::{hex, name, paint_of};
 use super::strings::Strings;
 use crate::analysis::closeup::{CloseUp, Past};
 use crate::analysis::instants::Instant;
 use crate::analysis::report::DeviceReport;
 use crate::analysis::ribbons::Ribbon;
-use crate::analysis::series::MarkKind;
+use crate::analysis::series::{self, MarkKind};
 use crate::render::palette::{self, Paint};
 use crate::render::timeline::Drawn;
 use crate::snapshot::StackId;
@@ -19,8 +19,9 @@ use crate::snapshot::StackId;
 const COLUMNS: usize = 3_200;
 /// Bands of one device.
 const BANDS: usize = 24;
-/// Marks of one device.
-const MARKS: usize = 100;
+/// Failures and steps of one device that are marked.
+const MARKS: usize = 50;
+const STEPS: usize = 200;
 
 /// The data of a page. Positions are event numbers; −1 stands for what is not known or is not there.
 #[derive(Serialize)]
@@ -67,7 +68,7 @@ struct Band {
 
 #[derive(Serialize)]
 struct Mark {
-    oom: bool,
+    kind: MarkKind,
     x: u64,
     label: String,
 }
@@ -143,7 +144,6 @@ impl Collector {
         let first_time = past.instants.instants.iter().find_map(|instant| instant.time_us);
         let instants = past.instants.instants.iter().map(|instant| at(instant, &named, first_time)).collect();
         let ribbons = past.ribbons.ribbons.iter().map(|ribbon| self.block(past, ribbon)).collect();
-        let last_marks = series.marks.iter().rev().take(MARKS);
         Some(Device {
             ordinal: series.device,
             events: past.instants.instants.last().map_or(0, |instant| instant.state),
@@ -152,9 +152,7 @@ impl Collector {
             bands,
             reserved: drawn.reserved,
             capacity: device.capacity.or(series.capacity),
-            marks: last_marks
-                .map(|mark| Mark { oom: mark.kind == MarkKind::Oom, x: mark.x, label: mark.label.clone() })
-                .collect(),
+            marks: marks(&series.marks),
             instants,
             ribbons,
             others: past.ribbons.others,
@@ -200,6 +198,14 @@ impl Collector {
             ribbon.lasted_us.map_or(-1, |us| us as i64),
         )
     }
+}
+
+/// The last failures, the peak, and as many steps as can be told apart.
+fn marks(marks: &[series::Mark]) -> Vec<Mark> {
+    let of = |kind| marks.iter().filter(move |mark| mark.kind == kind);
+    let steps = of(MarkKind::Step).count().div_ceil(STEPS).max(1);
+    let chosen = of(MarkKind::Oom).rev().take(MARKS).chain(of(MarkKind::Peak)).chain(of(MarkKind::Step).step_by(steps));
+    chosen.map(|mark| Mark { kind: mark.kind, x: mark.x, label: name(&mark.label) }).collect()
 }
 
 fn pattern(paint: Paint) -> Option<Pattern> {

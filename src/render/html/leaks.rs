@@ -98,8 +98,8 @@ fn line(cause: &Cause, lines: &[&Leak], shared: usize) -> Markup {
             details {
                 summary { (count(lines.len() as u64)) @if lines.len() == 1 { " line allocates" } @else { " lines allocate" } }
                 ul { @for leak in lines.iter().take(NO_LEAKS) { li { (site(&leak.site, leak.function.as_deref(), 0, None)) ": " (bytes(leak.bytes_per_step)) " a step" } } }
-                div.why { "the stack that has kept most" }
-                ol.stack { @for frame in first.stack.iter().take(FRAMES) { li { code { (name(frame)) } } } }
+                div.why { "frames of the program on the stack that has kept most" }
+                ol.stack { @for frame in first.own_stack.iter().take(FRAMES) { li { code { (name(frame)) } } } }
             }
         }
     }

@@ -225,7 +225,7 @@
         button("◀", "Earlier (Shift ←)", () => this.pan(-0.25)), button("▶", "Later (Shift →)", () => this.pan(0.25)),
         button("all", "The whole trace (0)", () => this.reset()),
         make("span", { className: "grow" }),
-        make("span", {}, "wheel or drag to zoom and pan · click an instant · ← → with the keyboard"));
+        make("span", {}, "click an instant, then wheel to zoom, drag to pan, ← → to step"));
       const d = this.device;
       this.canvas = make("canvas", {
         tabIndex: 0, role: "img",
@@ -412,10 +412,9 @@
       canvas.addEventListener("blur", () => { tip.hidden = true; });
       canvas.addEventListener("dblclick", (event) => { this.zoom(0.25, this.event(local(event)[0])); this.draw(); });
       canvas.addEventListener("wheel", (event) => {
-        // Without a modifier the page scrolls, unless there is something zoomed to move in.
-        const zoomed = this.view[1] - this.view[0] < this.last - this.first;
-        if (event.deltaX !== 0 && Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.pan(event.deltaX / this.width());
-        else if (event.deltaY > 0 && !zoomed) return;
+        // The wheel scrolls the page, until the picture was clicked.
+        if (document.activeElement !== canvas && !event.ctrlKey && !event.metaKey) return;
+        if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.pan(event.deltaX / this.width());
         else this.zoom(event.deltaY < 0 ? 0.8 : 1.25, this.event(local(event)[0]));
         event.preventDefault();
         this.draw();
@@ -615,7 +614,6 @@
         c.globalAlpha = !hovered || hovered === ribbon ? 1 : 0.4;
         c.beginPath();
         c.moveTo(edge(begin), this.y(sums[begin]));
-        for (let at = end - 1, lower = []; at >= begin; at--) lower.push(at);
         const lower = sums.slice(begin, end);
         for (let at = begin; at < end; at++) {
           sums[at] += ribbon[3];
@@ -690,10 +688,10 @@
         c.textBaseline = "bottom";
         c.fillText(`capacity ${bytes(d.capacity)}`, LEFT + 6, this.y(d.capacity) - 2);
       }
+      const styles = { oom: [alarm, 1.5, []], peak: [ink, 1, [2, 2]], step: [muted, 0.5, [1, 3]] };
       for (const mark of d.marks) {
-        c.strokeStyle = mark.oom ? alarm : ink;
-        c.lineWidth = mark.oom ? 1.5 : 1;
-        c.setLineDash(mark.oom ? [] : [2, 2]);
+        [c.strokeStyle, c.lineWidth] = styles[mark.kind];
+        c.setLineDash(styles[mark.kind][2]);
         c.beginPath();
         c.moveTo(this.x(mark.x), TOP - 8);
         c.lineTo(this.x(mark.x), this.y(0));
@@ -713,9 +711,8 @@
       c.textBaseline = "alphabetic";
       c.font = `11px ${css("--sans")}`;
       const taken = [];
-      // The last OOM and the peak matter most.
-      const marks = [...this.device.marks].sort((a, b) => b.oom - a.oom || b.x - a.x);
-      for (const mark of marks) {
+      // They come in the order of importance.
+      for (const mark of this.device.marks) {
         const x = this.x(mark.x);
         if (x < LEFT - 1 || x > this.width() - RIGHT + 1) continue;
         const room = c.measureText(mark.label).width + 8;
@@ -723,7 +720,7 @@
         const free = options.find(([left]) => taken.every(([a, b]) => left + room < a || left > b));
         if (!free) continue;
         taken.push([free[0], free[0] + room]);
-        c.fillStyle = mark.oom ? (printing ? "#b3202c" : css("--alarm")) : ink;
+        c.fillStyle = mark.kind === "oom" ? (printing ? "#b3202c" : css("--alarm")) : mark.kind === "step" ? css("--muted") : ink;
         c.textAlign = "left";
         c.fillText(mark.label, free[0], 12);
       }
