@@ -61,7 +61,7 @@ fn output_directory_gets_json_and_a_picture() {
     roxmltree::Document::parse(&svg).unwrap();
     let mut names: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["report.json", "timeline.svg"], "no half-written file stays");
+    assert_eq!(names, ["report.html", "report.json", "timeline.svg"], "no half-written file stays");
 }
 
 #[test]
@@ -211,4 +211,46 @@ fn what_the_failure_shows_beats_the_cards_size() {
     let with_card = json_of(&["report", file, "--capacity", "4GiB", "--json"]);
     assert!(alone["whatif"]["capacity"].is_u64());
     assert_eq!(alone["whatif"], with_card["whatif"]);
+}
+
+/// The lines of a report as Markdown.
+fn markdown(file: &std::path::Path) -> String {
+    let run = oomscope(["report".as_ref(), file.as_os_str(), "--format".as_ref(), "md".as_ref()]);
+    assert_eq!(run.status, 0, "{}: {}", file.display(), run.stderr);
+    run.stdout
+}
+
+#[test]
+fn markdown_tells_the_same_and_is_short() {
+    let text = markdown(std::path::Path::new(OOM));
+    for figure in ["**Fragmentation.**", "3.48 GiB", "616.4 MiB", "2.88 GiB", "76.1 MiB", "`workloads.py:128` `decode`"]
+    {
+        assert!(text.contains(figure), "no {figure} in\n{text}");
+    }
+    let mut seen = 0;
+    for file in common::files(&testdata(), common::is_pickle) {
+        if oomscope(["info".as_ref(), file.as_os_str()]).status != 0 {
+            continue;
+        }
+        let text = markdown(&file);
+        assert!((3..=60).contains(&text.lines().count()), "{}\n{text}", file.display());
+        assert!(text.starts_with("### `"), "{}", file.display());
+        // A table has as many cells in each row as in its head.
+        let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+        for pair in text.lines().collect::<Vec<_>>().windows(2) {
+            if pair[0].starts_with('|') && pair[1].starts_with('|') {
+                assert_eq!(cells(pair[0]), cells(pair[1]), "{}\n{text}", file.display());
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen > 30, "{seen}");
+}
+
+#[test]
+fn a_format_is_of_one_file() {
+    let run = oomscope(["report", "testdata/rig/2.6.0", "--format", "md"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("--format describes one file"), "{}", run.stderr);
+    assert_eq!(oomscope(["report", OOM, "--format", "json"]).stdout, oomscope(["report", OOM, "--json"]).stdout);
 }

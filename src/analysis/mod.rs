@@ -2,6 +2,7 @@
 
 pub mod categories;
 pub mod changes;
+pub mod closeup;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
@@ -11,6 +12,7 @@ pub mod freeing;
 pub mod growth;
 pub mod holes;
 pub mod info;
+pub mod instants;
 pub mod layout;
 pub mod leaks;
 pub mod lifetimes;
@@ -24,6 +26,7 @@ pub mod profile;
 pub mod ranking;
 pub mod regions;
 pub mod report;
+pub mod ribbons;
 pub mod search;
 pub mod segments;
 pub mod series;

@@ -171,6 +171,11 @@ impl<'a> Sites<'a> {
         }
     }
 
+    /// The stack that `slot` stands for, when it stands for one.
+    pub fn stack_of_slot(&self, slot: usize) -> Option<StackId> {
+        (slot < self.snapshot.stacks.len()).then_some(StackId(slot as u32))
+    }
+
     /// The site that `life` is attributed to.
     pub fn of_life(&self, history: &History, life: LifeId) -> Site {
         self.of_slot(self.slot(history, life))

@@ -100,7 +100,8 @@ impl Loaded {
         if self.salvaged().is_some() { Status::Partial } else { Status::Done }
     }
 
-    fn salvaged(&self) -> Option<&Warning> {
+    /// What says that only a part of the file could be used.
+    pub fn salvaged(&self) -> Option<&Warning> {
         self.snapshot.warnings.iter().find(|warning| matches!(warning, Warning::Salvaged { .. }))
     }
 }

@@ -3,24 +3,28 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 
 use super::args::{InputArgs, MomentArgs};
 use super::evidence::EvidenceArgs;
+use super::input::Loaded;
 use super::{Status, directory, input, output, timeline};
-use crate::analysis::report::{Document, report};
+use crate::analysis::closeup::close_ups;
+use crate::analysis::report::{Document, Report, report};
 use crate::analysis::series::Series;
 use crate::analysis::sites::{By, Sites};
 use crate::analysis::verdict::Evidence;
 use crate::analysis::{leaks, ranking, segments};
-use crate::history::At;
-use crate::render::terminal;
+use crate::history::{At, History};
+use crate::render::{html, markdown, terminal};
 
 /// The whole post-mortem: what happened, who holds the memory, where the free memory is.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   oomscope report oom.pickle             at the last OOM, else at the peak
-  oomscope report oom.pickle -o out      also writes out/report.json and out/timeline.svg
+  oomscope report oom.pickle -o out      also writes out/report.html, out/report.json and out/timeline.svg
+  oomscope report oom.pickle --format md for a ticket or a chat
   oomscope report oom.pickle --oom 1     at the first of several OOMs
   oomscope report oom.pickle --log job.log --nvidia-smi smi.txt
   oomscope report dumps/                 one line a file")]
@@ -37,13 +41,27 @@ pub struct Args {
     log: Option<PathBuf>,
     #[command(flatten)]
     evidence: EvidenceArgs,
-    /// Also write report.json and timeline.svg into this directory, which is made if needed
+    /// Also write report.html, report.json and timeline.svg into this directory, which is made if needed
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "json")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal
+    Text,
+    /// Markdown of at most 60 lines
+    Md,
+    /// The same as --json
+    Json,
 }
 
 pub fn run(args: &Args) -> Result<Status> {
     if args.input.file.is_dir() {
+        ensure!(args.format == Format::Text, "{}: --format describes one file: name it", args.input.file.display());
         return directory::run(&args.input);
     }
     let loaded = input::open(&args.input)?;
@@ -90,11 +108,27 @@ pub fn run(args: &Args) -> Result<Status> {
             let picture = timeline::picture(&loaded, &series, 1200);
             output::write(&directory.join("timeline.svg"), &picture)?;
         }
+        output::write(&directory.join("report.html"), &page(&loaded, &histories, &sites, &result))?;
     }
-    let text = match args.input.json {
-        true => json()?,
-        false => loaded.preface() + &terminal::report(&loaded.name, &result, output::width()),
+    let text = match args.format {
+        _ if args.input.json => json()?,
+        Format::Json => json()?,
+        Format::Md => markdown::report(&loaded.name, loaded.salvaged().map(ToString::to_string).as_deref(), &result),
+        Format::Text => loaded.preface() + &terminal::report(&loaded.name, &result, output::width()),
     };
     output::print(&text)?;
     Ok(loaded.status())
+}
+
+/// The report as a page.
+fn page(loaded: &Loaded, histories: &[History], sites: &Sites, report: &Report) -> String {
+    let salvaged = loaded.salvaged();
+    let others = loaded.snapshot.warnings.iter().filter(|warning| Some(*warning) != salvaged);
+    html::page(&html::Input {
+        name: &loaded.name,
+        salvaged: salvaged.map(ToString::to_string),
+        warnings: others.map(ToString::to_string).collect(),
+        report,
+        close_ups: &close_ups(histories, sites, report, html::DEVICES),
+    })
 }

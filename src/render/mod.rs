@@ -2,7 +2,9 @@
 
 mod draw;
 pub mod flame;
+pub mod html;
 pub mod map;
+pub mod markdown;
 pub mod palette;
 pub mod sparkline;
 pub mod svg;

@@ -18,7 +18,9 @@ pub use report::report;
 pub use segments::segments;
 pub use stacks::tree;
 pub use top::{heading, top};
+pub(in crate::render) use verdict::spread;
 pub use verdict::{account, chronology, message, others, remedies, verdict};
+pub(in crate::render) use whatif::until;
 pub use whatif::{requests, whatif};
 
 use crate::allocator::PoolKind;
@@ -26,7 +28,7 @@ use crate::history::Moment;
 use crate::units::{bytes, count};
 
 /// A figure, or what stands for one that is not known.
-fn known(figure: Option<u64>) -> String {
+pub(in crate::render) fn known(figure: Option<u64>) -> String {
     figure.map_or_else(|| "unknown".to_owned(), bytes)
 }
 
@@ -54,7 +56,7 @@ fn titled(table: &str, title: &str) -> String {
 }
 
 /// The size class, and which private pool.
-fn pool_text(kind: PoolKind, pool: Option<&str>) -> String {
+pub(in crate::render) fn pool_text(kind: PoolKind, pool: Option<&str>) -> String {
     let kind = match kind {
         PoolKind::Small => "small",
         PoolKind::Large => "large",

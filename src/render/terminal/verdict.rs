@@ -68,7 +68,7 @@ pub fn remedies(diagnosis: &Diagnosis, most: usize, with_reasons: bool, width: O
 }
 
 /// The first remedies of each class, so that many free ones do not hide what always helps.
-fn spread<'a>(useful: &[&'a Advice], most: usize) -> Vec<&'a Advice> {
+pub(in crate::render) fn spread<'a>(useful: &[&'a Advice], most: usize) -> Vec<&'a Advice> {
     let mut shown: Vec<&Advice> = Vec::new();
     let mut left: Vec<&Advice> = useful.to_vec();
     // Of each class in turn: what costs nothing may not apply to the program, what is slower nearly always helps.

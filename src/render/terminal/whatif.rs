@@ -44,7 +44,8 @@ fn room(result: &WhatIf) -> String {
     }
 }
 
-fn until(result: &WhatIf) -> String {
+/// Where the replays end.
+pub(in crate::render) fn until(result: &WhatIf) -> String {
     match result.until_oom {
         true => format!("up to the failed request, event {}", count(result.until.into())),
         false => format!("up to the end, event {}", count(result.until.into())),

@@ -9,7 +9,7 @@ use crate::analysis::series::{OTHER, Series, What};
 const MAX_GROUPS: usize = 24;
 
 /// A series with as many values as columns everywhere and columns in order.
-pub(super) struct Data {
+pub(in crate::render) struct Data {
     /// Start of the picture, in the unit of the series.
     pub x0: u64,
     /// Edges of the columns relative to `x0`: one more than columns, never decreasing, the last one above 0.
@@ -33,7 +33,7 @@ pub(super) struct Data {
 }
 
 /// One band.
-pub(super) struct Row {
+pub(in crate::render) struct Row {
     /// The name; `None` for "other".
     pub site: Option<String>,
     /// For the tooltip.
@@ -45,7 +45,7 @@ pub(super) struct Row {
 }
 
 /// The bands of one colour.
-pub(super) struct Group {
+pub(in crate::render) struct Group {
     /// Their common name; `None` for everything else.
     pub site: Option<String>,
     /// How many bands.

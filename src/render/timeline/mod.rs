@@ -19,6 +19,8 @@ pub use text::timeline_text;
 use plotters::prelude::IntoDrawingArea;
 use plotters::style::WHITE;
 
+pub(in crate::render) use data::Data as Drawn;
+
 use super::draw;
 use super::svg::{Svg, px};
 use crate::analysis::series::{Series, What};
