@@ -3,6 +3,7 @@
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
+pub mod fleet;
 pub mod fragmentation;
 pub mod freeing;
 pub mod growth;

@@ -7,6 +7,8 @@ mod args;
 mod directory;
 mod estimate;
 mod evidence;
+mod files;
+mod fleet;
 mod howto;
 mod info;
 mod input;
@@ -73,6 +75,7 @@ Examples:
   oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
   oomscope howto hook                           code that takes a snapshot when it fails
   oomscope whatif oom.pickle                    would another allocator setting have passed?
+  oomscope fleet dumps/                         many ranks: who failed first, who is the odd one
 
 Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
 
@@ -88,6 +91,7 @@ enum Command {
     Estimate(estimate::Args),
     Howto(howto::Args),
     Whatif(whatif::Args),
+    Fleet(fleet::Args),
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
@@ -104,6 +108,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),
         Command::Whatif(args) => whatif::run(&args),
+        Command::Fleet(args) => fleet::run(&args),
     }
 }
 
