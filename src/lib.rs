@@ -3,6 +3,7 @@
 pub mod allocator;
 pub mod analysis;
 pub mod cli;
+pub mod export;
 pub mod history;
 pub mod oom;
 pub mod pickle;

@@ -132,6 +132,11 @@ impl<'a> Sites<'a> {
         self.of_slot(self.slot(history, life))
     }
 
+    /// Whether `frame` is Python, whoever's.
+    pub fn is_python(&self, frame: FrameId) -> bool {
+        matches!(self.owners[frame.index()], Owner::User | Owner::Package | Owner::Library)
+    }
+
     /// How sites are grouped.
     pub fn by(&self) -> By {
         self.by

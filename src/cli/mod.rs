@@ -4,9 +4,11 @@
 //! `output` (writing).
 
 mod args;
+mod atomic;
 mod directory;
 mod estimate;
 mod evidence;
+mod export;
 mod files;
 mod fleet;
 mod howto;
@@ -92,6 +94,7 @@ enum Command {
     Howto(howto::Args),
     Whatif(whatif::Args),
     Fleet(fleet::Args),
+    Export(export::Args),
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
@@ -109,6 +112,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Howto(args) => howto::run(&args),
         Command::Whatif(args) => whatif::run(&args),
         Command::Fleet(args) => fleet::run(&args),
+        Command::Export(args) => export::run(&args),
     }
 }
 

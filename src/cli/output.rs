@@ -1,12 +1,12 @@
 //! Writing results: to standard output, or to files that appear whole or not at all.
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 
+use super::atomic::{self, Existing};
 use super::input::Loaded;
 
 /// Every JSON document.
@@ -37,17 +37,9 @@ pub fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes `text` to `path`: under another name first, so that a broken run leaves no half of a file.
+/// Writes `text` to `path`, in the place of what was there: whole, or not at all.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    let describe = || format!("cannot write {}: check the directory and the disk space", path.display());
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}.part", std::process::id()));
-    let partial = Path::new(&partial);
-    let written = fs::write(partial, text).and_then(|()| fs::rename(partial, path));
-    if written.is_err() {
-        let _ = fs::remove_file(partial);
-    }
-    written.with_context(describe)
+    atomic::write(path, Existing::Replace, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
 /// Columns of the terminal; `None` when the output goes elsewhere and may be as wide as it is.

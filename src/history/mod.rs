@@ -6,6 +6,7 @@
 //! `k − 1`, and state [`History::events`] is the dump. Final segments and trace together give the start: what the
 //! trace does not explain was there before (snapshot format, "reconstructing the initial state").
 
+mod change;
 mod counters;
 mod health;
 mod infer;
@@ -17,7 +18,9 @@ mod ranges;
 mod scan;
 mod sizes;
 mod state;
+mod window;
 
+pub use change::Change;
 pub use counters::{Counters, Peak, Peaks};
 pub use health::Health;
 pub use lives::{Life, LifeId, Lives, NEVER};
@@ -25,6 +28,7 @@ pub use malloc::Malloc;
 pub use moment::{At, Counter, Moment, MomentError};
 pub use ranges::{Range, RangeId, Ranges, Walk};
 pub use state::{Hole, LiveBlock, State, StateRange};
+pub use window::{Window, WindowError};
 
 use crate::allocator::AllocatorRules;
 use crate::snapshot::{Action, Device, Snapshot};

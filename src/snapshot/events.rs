@@ -96,6 +96,12 @@ pub struct Event {
     pub user_metadata: StrId,
     /// Stack of the forward pass for a block allocated in the backward pass.
     pub forward: StackId,
+    /// The allocator's own remark; empty when there is none.
+    pub internal_metadata: StrId,
+    /// What a converter from profiles says the block is for; empty when there is none.
+    pub category: StrId,
+    /// The file's name of an [`Action::Other`]; empty otherwise.
+    pub other: StrId,
 }
 
 impl Default for Event {
@@ -111,6 +117,9 @@ impl Default for Event {
             compile_context: StrId::default(),
             user_metadata: StrId::default(),
             forward: StackId::NONE,
+            internal_metadata: StrId::default(),
+            category: StrId::default(),
+            other: StrId::default(),
         }
     }
 }
@@ -181,6 +190,12 @@ pub struct Events {
     pub user_metadata: Column<StrId>,
     /// See [`Event::forward`].
     pub forward: Column<StackId>,
+    /// See [`Event::internal_metadata`].
+    pub internal_metadata: Column<StrId>,
+    /// See [`Event::category`].
+    pub category: Column<StrId>,
+    /// See [`Event::other`].
+    pub other: Column<StrId>,
 }
 
 impl Default for Events {
@@ -197,6 +212,9 @@ impl Default for Events {
             compile_context: Column::new(none.compile_context),
             user_metadata: Column::new(none.user_metadata),
             forward: Column::new(none.forward),
+            internal_metadata: Column::new(none.internal_metadata),
+            category: Column::new(none.category),
+            other: Column::new(none.other),
         }
     }
 }
@@ -225,6 +243,9 @@ impl Events {
             compile_context: self.compile_context.get(row),
             user_metadata: self.user_metadata.get(row),
             forward: self.forward.get(row),
+            internal_metadata: self.internal_metadata.get(row),
+            category: self.category.get(row),
+            other: self.other.get(row),
         }
     }
 
@@ -251,5 +272,8 @@ impl Events {
         self.compile_context.set(row, event.compile_context);
         self.user_metadata.set(row, event.user_metadata);
         self.forward.set(row, event.forward);
+        self.internal_metadata.set(row, event.internal_metadata);
+        self.category.set(row, event.category);
+        self.other.set(row, event.other);
     }
 }

@@ -10,6 +10,7 @@ mod ids;
 mod intern;
 mod keys;
 mod load;
+mod schema;
 mod segments;
 mod settings;
 mod warning;
@@ -22,6 +23,7 @@ pub use format::{Format, Writer};
 pub use ids::{FrameId, PoolId, StackId, StrId, StreamId};
 pub use intern::{Frame, Stacks, Strings};
 pub use load::{LoadError, LoadOptions, Source, load};
+pub use schema::{BlockHistory, Extras, Fx, HistoryRows, Keys, Schema};
 pub use segments::{Block, BlockState, Segment};
 pub use settings::Settings;
 pub use warning::Warning;
@@ -44,6 +46,10 @@ pub struct Snapshot {
     pub settings: Settings,
     /// Which writer and releases the file fits.
     pub format: Format,
+    /// Which keys the file has.
+    pub schema: Schema,
+    /// What it says beyond what is analysed.
+    pub extras: Extras,
     /// Number of devices that the process could see, those without memory included.
     pub visible_devices: usize,
     /// What looked wrong, or could not be used.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::ids::{PoolId, StackId, StreamId};
+use super::schema::HistoryRows;
 use crate::allocator::PoolKind;
 
 /// A cudaMalloc'd range, or with expandable segments one contiguous mapped range.
@@ -32,6 +33,8 @@ pub struct Segment {
     pub expandable: bool,
     /// Stack of the cudaMalloc.
     pub stack: StackId,
+    /// Stack of the forward pass, when the backward pass caused the cudaMalloc.
+    pub forward: StackId,
     /// Its blocks: rows of [`Snapshot::blocks`](super::Snapshot::blocks), in address order.
     pub blocks: Range<usize>,
 }
@@ -64,12 +67,16 @@ pub struct Block {
     pub size: u64,
     /// Bytes asked for; 0 for a free block, where the file's value is a leftover.
     pub requested: u64,
+    /// The file's own `requested_size`: of a free block a leftover of its last user.
+    pub stated: u64,
     /// What it is doing.
     pub state: BlockState,
     /// Stack of the allocation.
     pub stack: StackId,
     /// Stack of the forward pass, for a block allocated in the backward pass.
     pub forward: StackId,
+    /// Its users as torch 1.13 and 2.0 record them.
+    pub history: HistoryRows,
 }
 
 impl Block {

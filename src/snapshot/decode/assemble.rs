@@ -8,8 +8,10 @@ use super::slots::{DictSlot, ListSlot};
 use super::word::{Item, Wide, Word};
 use crate::pickle::BuildError;
 use crate::snapshot::format::{Evidence, Format, Writer, bracket};
+use crate::snapshot::ids::StrId;
 use crate::snapshot::keys;
 use crate::snapshot::load::LoadError;
+use crate::snapshot::schema::Keys;
 use crate::snapshot::segments::{Block, Segment};
 use crate::snapshot::settings::Settings;
 use crate::snapshot::{Device, Snapshot, Warning};
@@ -165,6 +167,11 @@ impl SnapshotBuilder {
             events: host_trace,
             consistent: true,
         };
+        self.schema.top = parts.keys.as_ref().map(|names| {
+            let mut top = Keys::default();
+            names.iter().for_each(|&name| top.insert(StrId(name)));
+            top
+        });
         let has_host = !host.segments.is_empty() || !host.events.is_empty();
         let mut snapshot = Snapshot {
             visible_devices: traces.len().max(devices.len()),
@@ -177,6 +184,8 @@ impl SnapshotBuilder {
             settings,
             format,
             warnings,
+            schema: self.schema,
+            extras: self.extras,
             strings: self.strings,
             frames: self.frames.rows,
             stacks: self.stacks,

@@ -11,9 +11,10 @@ use super::slots::{DictSlot, ListSlot, Slots};
 use super::word::{Item, Wide, Word};
 use crate::pickle::{BuildError, Builder, Kind};
 use crate::snapshot::events::{Action, Events};
-use crate::snapshot::ids::{FrameId, MAX_ROWS, PoolId, StackId, StrId, StreamId};
+use crate::snapshot::ids::{FrameId, MAX_ROWS, PoolId, StrId, StreamId};
 use crate::snapshot::intern::{Frame, Stacks, Strings, Table};
 use crate::snapshot::keys;
+use crate::snapshot::schema::{Extras, Schema};
 use crate::snapshot::segments::{Block, Segment};
 
 /// What a dict's keys make it.
@@ -25,13 +26,6 @@ pub(super) enum Shape {
     Segment,
     History,
     Annotation,
-}
-
-/// An entry of a block's `history` (torch 1.13 and 2.0): the most recent user of the block comes first.
-#[derive(Clone, Copy)]
-pub(super) struct History {
-    pub(super) real_size: u64,
-    pub(super) stack: StackId,
 }
 
 /// Start or end of an annotated region, as the file has it.
@@ -66,7 +60,8 @@ pub(in crate::snapshot) struct SnapshotBuilder {
     pub(super) events: Events,
     pub(super) blocks: Vec<Block>,
     pub(super) segments: Vec<RawSegment>,
-    pub(super) histories: Vec<History>,
+    pub(super) extras: Extras,
+    pub(super) schema: Schema,
     pub(super) annotations: Vec<Annotation>,
     /// Ids of the action names met so far.
     pub(super) actions: Vec<(StrId, Action)>,
@@ -110,7 +105,8 @@ impl SnapshotBuilder {
             events: Events::default(),
             blocks: Vec::new(),
             segments: Vec::new(),
-            histories: Vec::new(),
+            extras: Extras::default(),
+            schema: Schema::default(),
             annotations: Vec::new(),
             actions: Vec::new(),
             unknown_actions: BTreeMap::new(),

@@ -1,13 +1,14 @@
 //! Dicts become rows: their keys say of which table.
 
-use super::builder::{Annotation, History, RawSegment, Shape, SnapshotBuilder, row_number};
+use super::builder::{Annotation, RawSegment, Shape, SnapshotBuilder, row_number};
 use super::slots::DictSlot;
 use super::word::{Item, Word};
 use crate::pickle::BuildError;
 use crate::snapshot::events::Event;
-use crate::snapshot::ids::{StackId, StrId};
+use crate::snapshot::ids::{FrameId, StackId, StrId};
 use crate::snapshot::intern::Frame;
 use crate::snapshot::keys;
+use crate::snapshot::schema::BlockHistory;
 
 impl SnapshotBuilder {
     /// The shape that `pairs` make a dict, if any.
@@ -58,7 +59,9 @@ impl SnapshotBuilder {
         let row = match shape {
             Shape::Frame => {
                 let frame = self.frame(Frame::default(), pairs);
-                self.frames.intern(frame)?
+                let row = self.frames.intern(frame)?;
+                self.fx(FrameId(row), pairs);
+                row
             }
             Shape::Event => {
                 let mut event = Event::default();
@@ -77,15 +80,18 @@ impl SnapshotBuilder {
                 row_number(self.segments.len() - 1, "segments")?
             }
             Shape::History => {
-                let history = self.history(History { real_size: 0, stack: StackId::EMPTY }, pairs)?;
-                self.histories.push(history);
-                row_number(self.histories.len() - 1, "history entries")?
+                let empty = BlockHistory { stack: StackId::EMPTY, ..BlockHistory::default() };
+                let history = self.history(empty, pairs)?;
+                self.extras.histories.push(history);
+                row_number(self.extras.histories.len() - 1, "history entries")?
             }
             Shape::Annotation => {
                 let annotation = Annotation { name: StrId::default(), starts: false, device: 0, time_us: 0 };
                 let annotation = self.annotation(annotation, pairs);
                 self.annotations.push(annotation);
-                row_number(self.annotations.len() - 1, "annotations")?
+                let row = row_number(self.annotations.len() - 1, "annotations")?;
+                self.annotation_pairs(row, pairs);
+                row
             }
         };
         Ok(DictSlot::Row(shape, row))
@@ -98,7 +104,9 @@ impl SnapshotBuilder {
             // Frames are shared by content: a changed one is another one.
             Shape::Frame => {
                 let frame = self.frame(self.frames.rows[at], pairs);
-                return Ok(DictSlot::Row(shape, self.frames.intern(frame)?));
+                let row = self.frames.intern(frame)?;
+                self.fx(FrameId(row), pairs);
+                return Ok(DictSlot::Row(shape, row));
             }
             Shape::Event => {
                 let mut event = self.events.get(at);
@@ -110,8 +118,11 @@ impl SnapshotBuilder {
                 let existing = std::mem::replace(&mut self.segments[at], RawSegment::empty());
                 self.segments[at] = self.segment(Some(existing), pairs)?;
             }
-            Shape::History => self.histories[at] = self.history(self.histories[at], pairs)?,
-            Shape::Annotation => self.annotations[at] = self.annotation(self.annotations[at], pairs),
+            Shape::History => self.extras.histories[at] = self.history(self.extras.histories[at], pairs)?,
+            Shape::Annotation => {
+                self.annotations[at] = self.annotation(self.annotations[at], pairs);
+                self.annotation_pairs(row, pairs);
+            }
         }
         Ok(DictSlot::Row(shape, row))
     }

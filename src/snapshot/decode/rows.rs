@@ -1,14 +1,15 @@
 //! The fields of each row, by key. Key order and unknown keys never matter.
 
-use super::builder::{Annotation, History, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
+use super::builder::{Annotation, MAX_SIZE, RawSegment, Shape, SnapshotBuilder};
 use super::slots::ListSlot;
 use super::word::{Item, Wide, Word};
 use crate::allocator::{AllocatorRules, PoolKind};
 use crate::pickle::BuildError;
 use crate::snapshot::events::{Action, Event};
-use crate::snapshot::ids::{PoolId, StackId, StrId, StreamId};
+use crate::snapshot::ids::{FrameId, PoolId, StackId, StrId, StreamId};
 use crate::snapshot::intern::Frame;
 use crate::snapshot::keys;
+use crate::snapshot::schema::{BlockHistory, HistoryRows, Keys};
 use crate::snapshot::segments::{Block, BlockState, Segment};
 
 /// Key and value of each pair whose key is text.
@@ -33,6 +34,7 @@ impl RawSegment {
             pool: PoolId::DEFAULT,
             expandable: false,
             stack: StackId::EMPTY,
+            forward: StackId::NONE,
             blocks: 0..0,
         };
         Self { segment, blocks: None }
@@ -67,12 +69,21 @@ impl SnapshotBuilder {
 
     /// A pointer: negative numbers are what the C++ writer makes of addresses from 2^63 on.
     #[inline]
-    fn pointer(&self, value: Word) -> u64 {
+    fn pointer(&mut self, value: Word) -> u64 {
         match value.item() {
-            Item::Int(value) => value as u64,
+            Item::Int(value) => {
+                self.schema.negative_pointers |= value < 0;
+                value as u64
+            }
             Item::Wide(row) => match self.wides[row as usize] {
-                Wide::Signed(value) => value as u64,
-                Wide::Unsigned(value) => value,
+                Wide::Signed(value) => {
+                    self.schema.negative_pointers |= value < 0;
+                    value as u64
+                }
+                Wide::Unsigned(value) => {
+                    self.schema.wide_pointers = true;
+                    value
+                }
                 Wide::Float(value) => value as u64,
             },
             _ => 0,
@@ -135,9 +146,17 @@ impl SnapshotBuilder {
 
     /// Filled in place: a copy of an event just written stalls the processor.
     pub(super) fn event(&mut self, event: &mut Event, pairs: &[Word]) -> Result<(), BuildError> {
+        let mut seen = Keys::default();
         for (key, value) in fields(pairs) {
+            seen.insert(key);
             match key.0 {
-                keys::ACTION => event.action = self.action_of(value),
+                keys::ACTION => {
+                    event.action = self.action_of(value);
+                    event.other = match event.action {
+                        Action::Other => self.text_id(value),
+                        _ => StrId::default(),
+                    };
+                }
                 keys::ADDR | keys::DEVICE_FREE => event.addr = self.pointer(value),
                 keys::SIZE => event.size = self.bytes(value),
                 keys::STREAM => {
@@ -161,7 +180,10 @@ impl SnapshotBuilder {
                     event.pool = self.pool_of(value)?;
                     self.see(keys::POOL_ID);
                 }
-                keys::INTERNAL_METADATA => self.see(keys::INTERNAL_METADATA),
+                keys::INTERNAL_METADATA => {
+                    event.internal_metadata = self.text_id(value);
+                    self.see(keys::INTERNAL_METADATA);
+                }
                 keys::FORWARD_FRAMES => event.forward = self.stack(value)?,
                 keys::CPP_FRAMES => {
                     // Torch 2.0 keeps C++ frames apart; they stand in where there are no Python frames.
@@ -170,11 +192,13 @@ impl SnapshotBuilder {
                         event.stack = stack;
                     }
                 }
-                // Only converters write these; the trace's own device is its place in the list.
-                keys::CATEGORY | keys::DEVICE => {}
+                keys::CATEGORY => event.category = self.text_id(value),
+                // The trace's own device is its place in the list.
+                keys::DEVICE => {}
                 _ => self.unknown_key(Shape::Event, key),
             }
         }
+        self.schema.event.extend(seen);
         Ok(())
     }
 
@@ -204,6 +228,27 @@ impl SnapshotBuilder {
         frame
     }
 
+    /// Keeps what `torch.fx` says in `pairs` of `frame`.
+    pub(super) fn fx(&mut self, frame: FrameId, pairs: &[Word]) {
+        for (key, value) in fields(pairs) {
+            if !matches!(key.0, keys::FX_NODE_OP..=keys::FX_ORIGINAL_TRACE) {
+                continue;
+            }
+            let text = match value.item() {
+                Item::Text(id) => Some(id),
+                _ => None,
+            };
+            let fx = self.extras.fx.entry(frame).or_default();
+            let slot = match key.0 {
+                keys::FX_NODE_OP => &mut fx.op,
+                keys::FX_NODE_NAME => &mut fx.name,
+                keys::FX_NODE_TARGET => &mut fx.target,
+                _ => &mut fx.original_trace,
+            };
+            slot.get_or_insert(text);
+        }
+    }
+
     pub(super) fn block(&mut self, block: Option<Block>, pairs: &[Word]) -> Result<Block, BuildError> {
         // What an earlier batch of keys said, then `requested_size`, then the history.
         let earlier = block.map(|block| block.requested).filter(|&requested| requested > 0);
@@ -212,11 +257,14 @@ impl SnapshotBuilder {
             address: 0,
             size: 0,
             requested: 0,
+            stated: 0,
             state: BlockState::Inactive,
             stack: StackId::EMPTY,
             forward: StackId::NONE,
+            history: HistoryRows::default(),
         });
         for (key, value) in fields(pairs) {
+            self.schema.block.insert(key);
             match key.0 {
                 keys::ADDRESS => {
                     block.address = self.pointer(value);
@@ -224,7 +272,8 @@ impl SnapshotBuilder {
                 }
                 keys::SIZE => block.size = self.bytes(value),
                 keys::REQUESTED_SIZE => {
-                    stated = Some(self.bytes(value));
+                    block.stated = self.bytes(value);
+                    stated = Some(block.stated);
                     self.see(keys::REQUESTED_SIZE);
                 }
                 keys::STATE => block.state = self.state(value),
@@ -233,7 +282,9 @@ impl SnapshotBuilder {
                 keys::HISTORY => {
                     self.see(keys::HISTORY);
                     // Entry 0 is the most recent user; it describes the block only while that user holds it.
-                    if let Some(newest) = self.newest_history(value)? {
+                    block.history = self.history_rows(value)?;
+                    if let Some(newest) = self.extras.histories.get(block.history.range()).and_then(|rows| rows.first())
+                    {
                         recorded = Some(newest.real_size);
                         block.stack = newest.stack;
                     }
@@ -259,27 +310,32 @@ impl SnapshotBuilder {
         }
     }
 
-    fn newest_history(&mut self, value: Word) -> Result<Option<History>, BuildError> {
-        let Item::List(list) = value.item() else { return Ok(None) };
-        let row = match self.lists.get(list) {
-            ListSlot::Rows(Shape::History, at) => Some(self.ranges[at as usize].start),
-            _ => match self.items_of_list(list).first().map(|item| item.item()) {
-                Some(Item::Dict(dict)) => {
-                    self.sealed(dict)?.and_then(|(shape, row)| (shape == Shape::History).then_some(row))
-                }
-                _ => None,
+    /// The entries of the history that the list `value` is; only the newest where they do not follow each other, as no
+    /// writer has them.
+    fn history_rows(&mut self, value: Word) -> Result<HistoryRows, BuildError> {
+        let Item::List(list) = value.item() else { return Ok(HistoryRows::default()) };
+        if let ListSlot::Rows(Shape::History, at) = self.lists.get(list) {
+            let rows = &self.ranges[at as usize];
+            return Ok(HistoryRows { first: rows.start, len: rows.len() as u32 });
+        }
+        match self.items_of_list(list).first().map(|item| item.item()) {
+            Some(Item::Dict(dict)) => match self.sealed(dict)? {
+                Some((Shape::History, first)) => Ok(HistoryRows { first, len: 1 }),
+                _ => Ok(HistoryRows::default()),
             },
-        };
-        Ok(row.map(|row| self.histories[row as usize]))
+            _ => Ok(HistoryRows::default()),
+        }
     }
 
-    pub(super) fn history(&mut self, mut history: History, pairs: &[Word]) -> Result<History, BuildError> {
+    pub(super) fn history(&mut self, mut history: BlockHistory, pairs: &[Word]) -> Result<BlockHistory, BuildError> {
         for (key, value) in fields(pairs) {
+            self.schema.history.insert(key);
             match key.0 {
                 keys::REAL_SIZE => history.real_size = self.bytes(value),
                 keys::FRAMES => history.stack = self.stack(value)?,
                 keys::CPP_FRAMES if !history.stack.has_frames() => history.stack = self.stack(value)?,
-                keys::ADDR | keys::CPP_FRAMES => {}
+                keys::ADDR => history.addr = self.pointer(value),
+                keys::CPP_FRAMES => {}
                 _ => self.unknown_key(Shape::History, key),
             }
         }
@@ -291,6 +347,7 @@ impl SnapshotBuilder {
         let mut raw = raw.unwrap_or_else(RawSegment::empty);
         let segment = &mut raw.segment;
         for (key, value) in fields(pairs) {
+            self.schema.segment.insert(key);
             match key.0 {
                 keys::DEVICE => segment.device = self.integer(value),
                 keys::ADDRESS => segment.address = self.pointer(value),
@@ -318,7 +375,7 @@ impl SnapshotBuilder {
                         raw.blocks = Some(list);
                     }
                 }
-                keys::FORWARD_FRAMES => {}
+                keys::FORWARD_FRAMES => segment.forward = self.stack(value)?,
                 _ => self.unknown_key(Shape::Segment, key),
             }
         }
@@ -335,10 +392,19 @@ impl SnapshotBuilder {
                 keys::STAGE => annotation.starts = self.text_id(value).0 == keys::START,
                 keys::DEVICE => annotation.device = self.integer(value),
                 keys::TIME_US => annotation.time_us = self.pointer(value),
-                // Any further pairs are the program's own.
                 _ => {}
             }
         }
         annotation
+    }
+
+    /// Keeps the pairs that the program itself gave the annotation in `row`.
+    pub(super) fn annotation_pairs(&mut self, row: u32, pairs: &[Word]) {
+        let own = fields(pairs).filter_map(|(key, value)| match (key.0, value.item()) {
+            (keys::NAME | keys::STAGE | keys::DEVICE | keys::TIME_US, _) => None,
+            (_, Item::Text(value)) => Some((row, key, value)),
+            _ => None,
+        });
+        self.extras.annotation_pairs.extend(own);
     }
 }

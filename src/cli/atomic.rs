@@ -1,0 +1,136 @@
+//! Files that appear whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// What to do with a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Replace it.
+    Replace,
+    /// Leave it alone and fail.
+    Keep,
+}
+
+/// The file under construction; removed again unless it was put in place.
+struct Partial {
+    path: PathBuf,
+    is_placed: bool,
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.is_placed {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Fails when `path` is there and `existing` says to keep it: worth asking before long work.
+pub fn check(path: &Path, existing: Existing) -> Result<()> {
+    if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() {
+        bail!("{} exists already: name another file, or replace it with --force", path.display());
+    }
+    Ok(())
+}
+
+/// Writes what `produce` makes to `path`: under another name in the same directory first, renamed when it is complete.
+///
+/// A pipe or a device cannot be replaced; it is written as it is.
+pub fn write(path: &Path, existing: Existing, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let describe = || format!("cannot write {}: check the directory and the disk space", path.display());
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let file = OpenOptions::new().write(true).open(path).with_context(describe)?;
+        return fill(file, produce).map(drop);
+    }
+    check(path, existing)?;
+    // A link stays a link: the file that it names is replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut name = target.file_name().with_context(describe)?.to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let partial = target.with_file_name(name);
+    let file = File::create(&partial).with_context(describe)?;
+    let mut partial = Partial { path: partial, is_placed: false };
+    fill(file, produce).with_context(describe)?;
+    match existing {
+        Existing::Replace => fs::rename(&partial.path, &target).with_context(describe)?,
+        Existing::Keep => place_new(&partial.path, &target).with_context(describe)?,
+    }
+    partial.is_placed = true;
+    Ok(())
+}
+
+fn fill(file: File, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    produce(&mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Gives `partial` the name `target`, unless that was taken meanwhile.
+fn place_new(partial: &Path, target: &Path) -> io::Result<()> {
+    match fs::hard_link(partial, target) {
+        Ok(()) => fs::remove_file(partial),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // Some file systems have no links.
+        Err(_) => fs::rename(partial, target),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_nothing_and_the_old_file_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let broken = |out: &mut dyn Write| {
+            out.write_all(&[b'x'; 1 << 17])?;
+            bail!("the disk is full")
+        };
+        assert!(write(&path, Existing::Keep, broken).is_err());
+        assert!(names(directory.path()).is_empty());
+        fs::write(&path, "old").unwrap();
+        assert!(write(&path, Existing::Replace, broken).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[test]
+    fn files_are_kept_or_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let text = |text: &'static str| move |out: &mut dyn Write| Ok(out.write_all(text.as_bytes())?);
+        write(&path, Existing::Keep, text("first")).unwrap();
+        assert!(write(&path, Existing::Keep, text("second")).unwrap_err().to_string().contains("--force"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        write(&path, Existing::Replace, text("third")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "third");
+        assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_devices_stay_what_they_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write(&link, Existing::Replace, |out| Ok(out.write_all(b"new")?)).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        write(Path::new("/dev/null"), Existing::Keep, |out| Ok(out.write_all(b"new")?)).unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+}

@@ -1,0 +1,44 @@
+//! What can go wrong while exporting.
+
+use std::io;
+
+use crate::pickle::write::WriteError;
+
+/// Why an export could not be written. The text does not name the file: the caller knows it.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The output refused bytes.
+    #[error("cannot be written: {0}")]
+    Io(#[from] io::Error),
+    /// The pickle writer refused a value.
+    #[error(transparent)]
+    Pickle(#[from] WriteError),
+    /// A value that JSON cannot hold.
+    #[error("cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The format describes one device.
+    #[error("this format describes one device, but the file has {0}: choose one with --device N")]
+    OneDevice(usize),
+    /// The moment that was asked for does not exist on a device.
+    #[error(transparent)]
+    Moment(#[from] crate::history::MomentError),
+    /// The Parquet library refused to write or read.
+    #[error("Parquet: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+    /// A table of a later version.
+    #[error("a table of version {0}, which is newer than this program: update oomscope")]
+    NewerTable(u32),
+    /// A Parquet file of something else.
+    #[error("not a table `{0}` of oomscope: write it with `oomscope export --format parquet`")]
+    NotATable(&'static str),
+    /// A column is missing or holds something else.
+    #[error("the table `{table}` has no column `{column}` of {kind}: export it again")]
+    Column {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// What it should hold.
+        kind: &'static str,
+    },
+}
