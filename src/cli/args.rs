@@ -47,7 +47,7 @@ impl MomentArgs {
 }
 
 /// The allocator's rules, where they differ from those recorded in the file.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Allocator rules (default: the snapshot's settings, else PyTorch's constants)")]
 pub struct RuleArgs {
     /// Rounding unit of requests [512]
@@ -77,6 +77,11 @@ pub struct RuleArgs {
 }
 
 impl RuleArgs {
+    /// Whether no rule is replaced.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// `base` with the flags applied.
     pub fn apply(&self, base: &AllocatorRules) -> anyhow::Result<AllocatorRules> {
         let mut rules = base.clone();

@@ -3,20 +3,28 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
-use super::args::{InputArgs, RuleArgs};
+use super::args::{InputArgs, MomentArgs, RuleArgs};
 use super::atomic::{self, Existing};
 use super::input::Loaded;
+use super::tables::{self, TableArgs};
 use super::{Status, input};
-use crate::export::{Excerpt, Names, Pickle, Requests, SeriesFormat, SnapshotFormat};
-use crate::history::History;
+use crate::export::tables::{Source, TableName};
+use crate::export::{
+    Csv, Excerpt, Folded, Names, Parquet, Perfetto, Pickle, Pprof, Requests, SeriesFormat, SnapshotFormat, TableFormat,
+};
+use crate::history::{At, History};
 
 /// Writes the snapshot for other programs: trimmed, without names, as a table, a profile or a trace.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  oomscope export oom.pickle --format requests -o ops.json   what the program asked for, for whatif --requests")]
+  oomscope export oom.pickle --format requests -o ops.json   what the program asked for, for whatif --requests
+  oomscope export oom.pickle --format pprof -o mem.pb.gz     go tool pprof -http : mem.pb.gz
+  oomscope export oom.pickle --format perfetto -o mem.json   open it in ui.perfetto.dev
+  oomscope export oom.pickle --format csv --table sites      one table; -o DIR writes all of them
+  oomscope export snapshots/ --format parquet --tables DB    a dataset for SQL: job=…/rank=…/TABLE.parquet")]
 pub struct Args {
     /// Snapshot: a pickle (.gz, .zst, .zip too), an HTML page of _memory_viz.py, JSON; `-` reads standard input
     #[arg(value_name = "FILE")]
@@ -37,6 +45,10 @@ pub struct Args {
     #[arg(long)]
     salvage: bool,
     #[command(flatten)]
+    at: MomentArgs,
+    #[command(flatten)]
+    tables: TableArgs,
+    #[command(flatten)]
     rules: RuleArgs,
 }
 
@@ -47,14 +59,33 @@ enum Format {
     Pickle,
     /// Requests and frees, for `whatif --requests`
     Requests,
+    /// Tables as comma-separated values
+    Csv,
+    /// Tables as Parquet files
+    Parquet,
+    /// Stacks with their live bytes, one a line, for flame graphs
+    Folded,
+    /// Heap profile for `go tool pprof` and speedscope
+    Pprof,
+    /// Counters over time for ui.perfetto.dev
+    Perfetto,
 }
 
 impl Format {
     /// Whether a terminal can show it.
     fn is_text(self) -> bool {
         match self {
-            Self::Requests => true,
-            Self::Pickle => false,
+            Self::Requests | Self::Csv | Self::Folded | Self::Perfetto => true,
+            Self::Pickle | Self::Parquet | Self::Pprof => false,
+        }
+    }
+
+    /// The tables' format and the ending of its files, when it is one of tables.
+    fn of_tables(self) -> Option<(&'static dyn TableFormat, &'static str)> {
+        match self {
+            Self::Csv => Some((&Csv, "csv")),
+            Self::Parquet => Some((&Parquet, "parquet")),
+            _ => None,
         }
     }
 
@@ -63,6 +94,14 @@ impl Format {
         match self {
             Self::Pickle => Pickle.write(&job.excerpt, out)?,
             Self::Requests => Requests.write(&job.histories, out)?,
+            Self::Csv | Self::Parquet => {
+                if let Some(((format, _), name)) = self.of_tables().zip(job.table) {
+                    format.write(&*Source::new(job.excerpt.snapshot, &job.histories).table(name), out)?;
+                }
+            }
+            Self::Folded => Folded { at: job.at, ..Folded::default() }.write(&job.histories, out)?,
+            Self::Pprof => Pprof { at: job.at, ..Pprof::default() }.write(&job.histories, out)?,
+            Self::Perfetto => Perfetto::default().write(&job.histories, out)?,
         }
         Ok(())
     }
@@ -72,11 +111,22 @@ impl Format {
 struct Job<'a> {
     histories: Vec<History<'a>>,
     excerpt: Excerpt<'a>,
+    at: At,
+    table: Option<TableName>,
 }
 
 pub fn run(args: &Args) -> Result<Status> {
     let existing = if args.force { Existing::Replace } else { Existing::Keep };
+    if let Some(root) = &args.tables.tables {
+        ensure!(args.format == Format::Parquet, "a dataset is of Parquet files: --tables goes with --format parquet");
+        return tables::add(root, &args.tables, existing, &input(args));
+    }
+    let of_tables = args.format.of_tables();
+    ensure!(of_tables.is_some() || args.tables.table.is_none(), "--table goes with --format csv or parquet");
+    let all = of_tables.filter(|_| args.tables.table.is_none());
     match &args.output {
+        Some(_) if all.is_some() => {}
+        None if all.is_some() => bail!("this format writes several tables: name a directory with -o, or one --table"),
         Some(path) => atomic::check(path, existing)?,
         None => ensure!(
             args.format.is_text() || !io::stdout().is_terminal(),
@@ -87,7 +137,12 @@ pub fn run(args: &Args) -> Result<Status> {
     loaded.warn();
     let histories = loaded.histories(args.device)?;
     let excerpt = Excerpt::new(&loaded.snapshot, &histories, Names::new(&loaded.snapshot, None));
-    let job = Job { histories, excerpt };
+    if let Some(((format, ending), directory)) = all.zip(args.output.as_deref()) {
+        let source = Source::new(&loaded.snapshot, &histories);
+        tables::write_all(directory, existing, &source, format, ending)?;
+        return Ok(loaded.status());
+    }
+    let job = Job { histories, excerpt, at: args.at.moment(), table: args.tables.table };
     let produce = |out: &mut dyn Write| args.format.write(&job, out).with_context(|| loaded.path.clone());
     match &args.output {
         Some(path) => atomic::write(path, existing, produce)?,
@@ -101,12 +156,16 @@ pub fn run(args: &Args) -> Result<Status> {
 }
 
 fn load(args: &Args) -> Result<Loaded> {
-    input::open(&InputArgs {
+    input::open(&input(args))
+}
+
+fn input(args: &Args) -> InputArgs {
+    InputArgs {
         file: args.file.clone(),
         salvage: args.salvage,
         device: args.device,
         capacity: None,
         json: false,
         rules: args.rules.clone(),
-    })
+    }
 }

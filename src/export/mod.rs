@@ -5,6 +5,7 @@
 //! [`SnapshotFormat`] the file itself, [`SeriesFormat`] what happened over time, [`TableFormat`] rows of columns.
 
 mod csv;
+pub mod dataset;
 mod error;
 mod excerpt;
 mod folded;
@@ -19,6 +20,7 @@ pub mod tables;
 
 use std::io::Write;
 
+pub use self::parquet::Parquet;
 pub use csv::Csv;
 pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
