@@ -20,6 +20,7 @@ mod output;
 mod progress;
 mod report;
 mod segments;
+mod sql;
 mod tables;
 mod timeline;
 mod top;
@@ -95,6 +96,7 @@ enum Command {
     Howto(howto::Args),
     Whatif(whatif::Args),
     Fleet(fleet::Args),
+    Sql(sql::Args),
     Export(export::Args),
 }
 
@@ -113,6 +115,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Howto(args) => howto::run(&args),
         Command::Whatif(args) => whatif::run(&args),
         Command::Fleet(args) => fleet::run(&args),
+        Command::Sql(args) => sql::run(&args),
         Command::Export(args) => export::run(&args),
     }
 }
