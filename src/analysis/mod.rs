@@ -6,6 +6,7 @@ pub mod closeup;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
+pub mod fleet;
 pub mod folded;
 pub mod fragmentation;
 pub mod freeing;

@@ -1,29 +1,23 @@
 //! A directory: one line a file.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::args::InputArgs;
-use super::{Status, input, output};
+use super::{Status, files, input, output};
 use crate::analysis::ranking::{Attribution, live};
 use crate::analysis::sites::{By, Sites};
 use crate::history::At;
 use crate::render::table::{Align, Table};
 use crate::units::bytes;
 
-/// Endings of the files that are looked at.
-const ENDINGS: [&str; 4] = [".pickle", ".pkl", ".pickle.gz", ".pickle.zst"];
-
 /// Prints a line for each device of each snapshot directly in the directory.
 pub fn run(args: &InputArgs) -> Result<Status> {
-    let files = snapshots(&args.file)?;
+    let paths = files::directly_in(&args.file)?;
     ensure!(
-        !files.is_empty(),
+        !paths.is_empty(),
         "{}: there is no snapshot in it (files ending in {})",
         args.file.display(),
-        ENDINGS.join(", ")
+        files::ENDINGS.join(", ")
     );
     ensure!(!args.json, "{}: --json describes one file: name it", args.file.display());
     let mut table = Table::new([
@@ -35,7 +29,7 @@ pub fn run(args: &InputArgs) -> Result<Status> {
         ("top line", Align::Left),
     ]);
     let mut status = Status::Done;
-    for path in files {
+    for path in paths {
         let one = InputArgs { file: path.clone(), ..args.clone() };
         match lines(&one) {
             Ok((rows, read)) => {
@@ -80,19 +74,4 @@ fn lines(args: &InputArgs) -> Result<(Vec<Vec<String>>, Status)> {
         rows.push(vec![loaded.name.clone(), "none".to_owned()]);
     }
     Ok((rows, loaded.status()))
-}
-
-/// The snapshots directly in `directory`, by name.
-pub fn snapshots(directory: &Path) -> Result<Vec<PathBuf>> {
-    let describe = || format!("{}: cannot be listed", directory.display());
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).with_context(describe)? {
-        let path = entry.with_context(describe)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_file() && ENDINGS.iter().any(|ending| name.ends_with(ending)) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }

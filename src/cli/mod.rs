@@ -10,7 +10,9 @@ mod directory;
 mod estimate;
 mod evidence;
 mod export;
+pub mod files;
 mod flame;
+mod fleet;
 mod help;
 mod howto;
 mod info;
@@ -23,6 +25,7 @@ mod output;
 mod progress;
 mod report;
 mod segments;
+mod sql;
 mod tables;
 mod timeline;
 mod top;
@@ -85,6 +88,7 @@ Examples:
   oomscope export oom.pickle -f json            the file for other programs
   oomscope howto hook                           code that takes a snapshot when it fails
   oomscope whatif oom.pickle                    would another allocator setting have passed?
+  oomscope fleet dumps/                         many ranks: who failed first, who is the odd one
 
 Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
 
@@ -102,6 +106,8 @@ enum Command {
     Estimate(estimate::Args),
     Howto(howto::Args),
     Whatif(whatif::Args),
+    Fleet(fleet::Args),
+    Sql(sql::Args),
     Export(export::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -129,6 +135,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),
         Command::Whatif(args) => whatif::run(&args),
+        Command::Fleet(args) => fleet::run(&args),
+        Command::Sql(args) => sql::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

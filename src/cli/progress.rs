@@ -93,3 +93,37 @@ impl Drop for Step {
         }
     }
 }
+
+/// A bar that counts files.
+pub struct Files(Option<ProgressBar>);
+
+impl Files {
+    /// A bar for `total` files.
+    pub fn new(total: usize) -> Self {
+        if total < 2 || !stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::new(total as u64).with_style(
+            ProgressStyle::with_template("reading {bar:30} {pos}/{len} files, {eta} left")
+                .unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.enable_steady_tick(DELAY);
+        Self(Some(bar))
+    }
+
+    /// One more file is done.
+    pub fn done(&self) {
+        if let Some(bar) = &self.0 {
+            bar.inc(1);
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::args::InputArgs;
 use super::atomic::{self, Existing};
-use super::{Status, directory, input, output};
+use super::{Status, files, input, output};
 use crate::export::TableFormat;
 use crate::export::dataset::{Content, Dataset, Found, Manifest, Rank};
 use crate::export::tables::{Source, TableName};
@@ -68,7 +68,7 @@ pub fn add(root: &Path, args: &TableArgs, existing: Existing, input: &InputArgs)
         "--tables takes the allocator's rules from each file: leave the flags that replace them out"
     );
     let is_directory = input.file.is_dir();
-    let files = if is_directory { directory::snapshots(&input.file)? } else { vec![input.file.clone()] };
+    let files = if is_directory { files::directly_in(&input.file)? } else { vec![input.file.clone()] };
     ensure!(!files.is_empty(), "{}: there is no snapshot in it", input.file.display());
     ensure!(
         args.rank.is_none() || files.len() == 1,

@@ -2,6 +2,7 @@
 
 mod draw;
 pub mod flame;
+pub mod fleet;
 pub mod html;
 pub mod map;
 pub mod markdown;

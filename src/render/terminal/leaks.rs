@@ -2,7 +2,8 @@
 
 use super::names::{shared_directory, without};
 use super::number_of;
-use super::verdict::{WIDTH, paragraph};
+use super::paragraph;
+use super::verdict::WIDTH;
 use crate::analysis::leaks::{Cause, Compared, Grown, Leak, Leaks};
 use crate::render::sparkline::sparkline;
 use crate::render::table::{Align, Table};

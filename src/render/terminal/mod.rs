@@ -1,6 +1,7 @@
 //! Results as text for a terminal.
 
 mod fitting;
+pub(in crate::render) mod fleet;
 mod info;
 mod leaks;
 pub(in crate::render) mod names;
@@ -12,6 +13,7 @@ mod top;
 mod verdict;
 mod whatif;
 
+pub use fleet::fleet;
 pub use info::{headline, info};
 pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};
 pub use report::report;
@@ -25,6 +27,7 @@ pub use whatif::{requests, whatif};
 
 use crate::allocator::PoolKind;
 use crate::history::Moment;
+use crate::text::printable;
 use crate::units::{bytes, count};
 
 /// A figure, or what stands for one that is not known.
@@ -62,4 +65,27 @@ pub(in crate::render) fn pool_text(kind: PoolKind, pool: Option<&str>) -> String
         PoolKind::Large => "large",
     };
     pool.map_or_else(|| kind.to_owned(), |pool| format!("{kind} ({pool})"))
+}
+
+/// `text` behind `first`, wrapped at words, continued under its beginning.
+fn paragraph(first: &str, text: &str, width: usize) -> String {
+    let indent = first.chars().count();
+    let room = width.saturating_sub(indent).max(30);
+    let mut out = first.to_owned();
+    let mut used = 0;
+    for word in printable(text).split_whitespace() {
+        let length = crate::text::width(word);
+        if used > 0 && used + 1 + length > room {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out += word;
+        used += length;
+    }
+    out.push('\n');
+    out
 }

@@ -1,11 +1,11 @@
 //! The verdict on a failure, and what to do about it.
 
+use super::paragraph;
 use crate::oom::phases::Chronology;
 use crate::oom::reconcile::Reconciliation;
 use crate::oom::remedies::{Advice, Class};
 use crate::oom::{Diagnosis, Message, Verdict};
 use crate::render::table::{Align, Table};
-use crate::text::printable;
 use crate::units::{bytes, count, duration};
 
 /// Width of text where the terminal's is not known.
@@ -182,27 +182,4 @@ pub fn others(rest: &[Diagnosis], width: Option<usize>) -> String {
     }
     let more = if rest.len() > 20 { format!(" ({} more are in --json)", rest.len() - 20) } else { String::new() };
     format!("OTHER MESSAGES{more}\n{}", table.render(width))
-}
-
-/// `text` behind `first`, wrapped at words, continued under its beginning.
-pub(super) fn paragraph(first: &str, text: &str, width: usize) -> String {
-    let indent = first.chars().count();
-    let room = width.saturating_sub(indent).max(30);
-    let mut out = first.to_owned();
-    let mut used = 0;
-    for word in printable(text).split_whitespace() {
-        let length = crate::text::width(word);
-        if used > 0 && used + 1 + length > room {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', indent));
-            used = 0;
-        } else if used > 0 {
-            out.push(' ');
-            used += 1;
-        }
-        out += word;
-        used += length;
-    }
-    out.push('\n');
-    out
 }

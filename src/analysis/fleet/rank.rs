@@ -1,0 +1,171 @@
+//! One rank of a job: what its snapshot says, small enough to keep thousands of them.
+
+use serde::Serialize;
+
+use crate::analysis::failures::{self, Failure};
+use crate::analysis::ranking::{self, Attribution, Groups, Measure, Metric, Question, Ranking, Window, live};
+use crate::analysis::segments::{Questions, segments};
+use crate::analysis::series::{SeriesOptions, series};
+use crate::analysis::sites::Sites;
+use crate::analysis::totals::Totals;
+use crate::analysis::verdict::{Evidence, diagnosis};
+use crate::history::{At, History, Moment, Peaks};
+use crate::oom::Verdict;
+
+/// Points of a rank's memory over time.
+const POINTS: usize = 120;
+
+/// One device of one rank's file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rank {
+    /// The rank; a number by order where the name tells none.
+    pub rank: u32,
+    /// The node, where the name tells it.
+    pub node: Option<String>,
+    /// The file.
+    pub file: String,
+    /// Device ordinal.
+    pub device: i64,
+    /// Number of trace entries.
+    pub events: u32,
+    /// Whether the trace explains everything.
+    pub complete: bool,
+    /// Microseconds since 1970 of the last trace entry.
+    pub last_time_us: Option<u64>,
+    /// The moment of `totals` and `top`: the last OOM, else the peak, else the end.
+    pub at: Moment,
+    /// The memory at that moment.
+    pub totals: Totals,
+    /// Peaks of the counters; `None` without history.
+    pub peak: Option<Peaks>,
+    /// Recorded failures.
+    pub ooms: Vec<Failure>,
+    /// Bytes that the process could have had, as its failures show.
+    pub capacity: Option<u64>,
+    /// The lines that hold the memory at `at`, largest first.
+    pub top: Vec<SiteBytes>,
+    /// The verdict on the last failure.
+    pub verdict: Option<Verdict>,
+    /// The figures behind it, in sentences.
+    pub evidence: Vec<String>,
+    /// Every line that holds memory at the peak (without history, at the end).
+    #[serde(skip)]
+    pub at_peak: Vec<SiteBytes>,
+    /// Every line that allocated in the trace, with what it allocated; without history, what it holds at the end.
+    #[serde(skip)]
+    pub profile: Vec<SiteBytes>,
+    /// Highest live bytes in equal parts of the trace.
+    pub live_over_time: Vec<u64>,
+}
+
+/// What one site holds or allocated.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SiteBytes {
+    /// Name of the site.
+    pub site: String,
+    /// Its function, where the site is a line.
+    pub function: Option<String>,
+    /// Bytes occupied.
+    pub bytes: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+}
+
+impl Rank {
+    /// Highest live bytes: the peak of allocated memory when it is exact, else of requested; without history, what is
+    /// allocated at the end.
+    pub fn peak_live(&self) -> u64 {
+        match self.peak {
+            Some(peaks) if peaks.allocated.exact => peaks.allocated.bytes,
+            Some(peaks) => peaks.requested.bytes,
+            None => self.totals.allocated,
+        }
+    }
+
+    /// Highest reserved bytes; without history, those at the end.
+    pub fn peak_reserved(&self) -> u64 {
+        self.peak.map_or(self.totals.reserved, |peaks| peaks.reserved.bytes)
+    }
+}
+
+/// Sites kept in [`Rank::top`].
+const TOP: usize = 10;
+
+/// The file that a rank's figures come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankFile {
+    /// See [`Rank::rank`].
+    pub rank: u32,
+    /// See [`Rank::node`].
+    pub node: Option<String>,
+    /// See [`Rank::file`].
+    pub file: String,
+}
+
+/// What `history` says of its device, which is one of `from`.
+///
+/// `card` is the card's size in bytes, when the caller knows it.
+pub fn rank(from: &RankFile, history: &History, sites: &Sites, card: Option<u64>) -> Rank {
+    let moment = moment(history, At::Default);
+    let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
+    let failure = oom.map(|oom| failures::failure(history, oom));
+    let questions = Questions { capacity: card, ..Questions::default() };
+    let segments = segments(history, moment, sites, &questions);
+    let diagnosis = diagnosis(history, sites, failure.as_ref(), &segments, card, &Evidence::default());
+    let at_peak = rows(live(history, moment_of_peak(history), sites, Attribution::Own));
+    let mut top = rows(live(history, moment, sites, Attribution::Own));
+    top.truncate(TOP);
+    let options = SeriesOptions { columns: POINTS, bands: 0, ..SeriesOptions::default() };
+    let over_time = series(history, sites, &options);
+    Rank {
+        rank: from.rank,
+        node: from.node.clone(),
+        file: from.file.clone(),
+        device: history.device.ordinal,
+        events: history.events(),
+        complete: history.health.complete,
+        last_time_us: history.time_span().map(|(_, last)| last),
+        at: moment,
+        totals: segments.fragmentation.totals,
+        peak: history.peaks,
+        ooms: failures::failures(history),
+        capacity: failures::capacity(history),
+        top,
+        verdict: diagnosis.as_ref().map(|diagnosis| diagnosis.verdict),
+        evidence: diagnosis.map_or_else(Vec::new, |diagnosis| diagnosis.evidence),
+        profile: allocated(history, sites).unwrap_or_else(|| at_peak.clone()),
+        at_peak,
+        live_over_time: over_time.map_or_else(Vec::new, |series| {
+            let columns = 0..series.x.len();
+            columns.map(|at| series.bands.iter().map(|band| band.values[at]).sum()).collect()
+        }),
+    }
+}
+
+fn moment_of_peak(history: &History) -> Moment {
+    moment(history, if history.peaks.is_some() { At::Peak(None) } else { At::End })
+}
+
+/// `at`, or the end where the device has no such moment.
+fn moment(history: &History, at: At) -> Moment {
+    let end = Moment { what: "end", event: history.events().checked_sub(1), time_us: None, state: history.events() };
+    history.moment(at).unwrap_or(end)
+}
+
+fn rows(ranking: Ranking) -> Vec<SiteBytes> {
+    let row = |row: crate::analysis::ranking::Row| SiteBytes {
+        site: row.site,
+        function: row.function,
+        bytes: row.bytes,
+        blocks: row.blocks,
+    };
+    ranking.rows.into_iter().map(row).collect()
+}
+
+/// What each line allocated in the trace, largest first; `None` without history.
+fn allocated(history: &History, sites: &Sites) -> Option<Vec<SiteBytes>> {
+    let whole = Window::whole(history).ok().filter(|_| history.health.recorded)?;
+    let measure = Measure::Over(Metric::Allocated, whole);
+    let question = Question { measure, attribution: Attribution::Own, under: None, stacks: 0 };
+    Some(rows(ranking::rank(history, &Groups::Sites(sites), &question)))
+}
