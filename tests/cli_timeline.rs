@@ -83,7 +83,7 @@ fn what_cannot_be_drawn_is_said() {
         (vec!["timeline", TRAIN, "--window", "9999.."], "no event 9999"),
         (vec!["timeline", TRAIN, "--window", "200..100"], "ends before it begins"),
         (vec!["timeline", TRAIN, "--what", "blocks", "--stack-by", "size"], "--stack-by"),
-        (vec!["timeline", "testdata/cases/12_empty.pickle"], "no history"),
+        (vec!["timeline", "testdata/rig/2.6.0/train_enabled_state.pickle"], "no history"),
     ] {
         let run = oomscope(&arguments);
         assert_eq!(run.status, 2, "{arguments:?}");

@@ -37,8 +37,8 @@ pub struct Args {
     #[arg(long, value_name = "AFTER")]
     diff: Option<PathBuf>,
     /// What the width of a frame counts
-    #[arg(long, value_enum, default_value_t = Count::Live)]
-    metric: Count,
+    #[arg(long, value_enum, default_value_t = Quantity::Live)]
+    metric: Quantity,
     /// Part of the trace over which a metric other than live is counted, both ends included: A..B, A.. or ..B, where A
     /// and B are event numbers, @MICROSECONDS, step:N, oom, oom:K or peak; step:N alone is that step
     #[arg(long, value_name = "A..B")]
@@ -55,7 +55,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Count {
+enum Quantity {
     /// Bytes live at the moment of --at
     Live,
     /// Bytes handed out
@@ -68,7 +68,7 @@ enum Count {
     BytesTime,
 }
 
-impl Count {
+impl Quantity {
     fn over_window(self) -> Option<Metric> {
         Some(match self {
             Self::Live => return None,
@@ -101,11 +101,11 @@ struct Document<'a> {
 
 pub fn run(args: &Args) -> Result<Status> {
     ensure!(
-        args.metric != Count::Live || args.window.is_none(),
+        args.metric != Quantity::Live || args.window.is_none(),
         "--metric live is of one moment: choose it with --at, or another metric for the window"
     );
     ensure!(
-        args.metric == Count::Live || args.at.at.is_none(),
+        args.metric == Quantity::Live || args.at.at.is_none(),
         "--at chooses the moment for --metric live; other metrics are counted over --window A..B"
     );
     let loaded = input::open(&args.input)?;

@@ -44,6 +44,12 @@ impl Lanes {
         for kind in [MarkKind::Step, MarkKind::Annotation] {
             let marks = panel.marks.iter().enumerate().filter(|(_, mark)| mark.kind == kind);
             let below = ends.len();
+            // A row of slivers tells nothing, and a row of the first ones only would mislead.
+            let number = marks.clone().count();
+            if number > panel.max_marks || number as i32 > (right - left) / (3 * NARROWEST) {
+                lanes.left_out += if kind == MarkKind::Annotation { number } else { 0 };
+                continue;
+            }
             for (mark, end, from) in marks.filter_map(|(i, mark)| Some((i, x(mark.x_end?), x(mark.x)))) {
                 let (from, to) = (from.min(right - NARROWEST), end.max(from + NARROWEST).min(right));
                 let free = ends.iter().skip(below).position(|&end| end <= from).map(|lane| below + lane);

@@ -149,7 +149,7 @@ impl<'a> Chart<'a> {
             (widest + 2) as f64 <= distance * columns as f64
         };
         let mut line = vec!['─'; columns];
-        let mut labels = vec![' '; columns + 8];
+        let mut labels = vec![' '; columns];
         let mut free = 0;
         let ticks = if columns == 0 { Vec::new() } else { axes::x_ticks(self.data.x0, span, self.series.unit, fits) };
         for (x, label) in ticks {
@@ -157,7 +157,7 @@ impl<'a> Chart<'a> {
             if let Some(cell) = line.get_mut(at) {
                 *cell = '┬';
             }
-            let from = at.saturating_sub(width(&label) / 2);
+            let from = at.saturating_sub(width(&label) / 2).min(columns.saturating_sub(width(&label)));
             if from >= free && from + width(&label) <= labels.len() && at < columns {
                 label.chars().zip(&mut labels[from..]).for_each(|(c, cell)| *cell = c);
                 free = from + width(&label) + 1;
