@@ -9,6 +9,11 @@ mod completions;
 mod directory;
 mod estimate;
 mod evidence;
+mod flame;
+mod howto;
+mod info;
+mod input;
+mod leaks;
 mod export;
 mod help;
 mod howto;
@@ -73,8 +78,10 @@ Examples:
   oomscope report oom.pickle -o out             the same, with pictures and JSON in out/
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck
+  oomscope leaks oom.pickle                     which lines hold more after each step
   oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
+  oomscope flame oom.pickle -o flame.svg        which calls lead to it
   oomscope oom job.log                          the verdict from the error text alone
   oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
   oomscope export oom.pickle -f json            the file for other programs
@@ -89,8 +96,10 @@ enum Command {
     Info(info::Args),
     Top(top::Args),
     Segments(segments::Args),
+    Leaks(leaks::Args),
     Map(map::Args),
     Timeline(timeline::Args),
+    Flame(flame::Args),
     Oom(oom::Args),
     Estimate(estimate::Args),
     Howto(howto::Args),
@@ -114,8 +123,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Info(args) => info::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Segments(args) => segments::run(&args),
+        Command::Leaks(args) => leaks::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
+        Command::Flame(args) => flame::run(&args),
         Command::Oom(args) => oom::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),
