@@ -122,14 +122,20 @@ fn is_pythons(path: &PathBuf) -> bool {
 fn python_finds_every_value_in_the_copy() {
     let paths: Vec<PathBuf> = snapshots(&testdata()).into_iter().filter(is_pythons).collect();
     let Some(results) = compare(&paths) else { return };
+    let mut taken_apart = 0;
     for (path, result) in paths.iter().zip(results) {
         // The case writes the same pointers in both forms, as no program does.
         if !path.ends_with("12_high_addr.pickle") {
             assert_eq!(result["differences"], json!([]), "{}", path.display());
         }
-        assert_eq!(result["long_integers"], 0, "{}", path.display());
+        // Long files are not taken apart.
+        if let Some(long) = result.get("long_integers") {
+            taken_apart += 1;
+            assert_eq!((long, &result["strange_opcodes"]), (&json!(0), &json!([])), "{}", path.display());
+        }
         assert!(result["ratio"].as_f64().unwrap() <= 1.2, "{}: {}", path.display(), result["ratio"]);
     }
+    assert!(taken_apart > 20, "{taken_apart}");
 }
 
 #[test]

@@ -57,11 +57,20 @@ def differences(a, b, path="", seen=None):
         yield f"{path}: {a!r} became {b!r}"
 
 
-def long_integers(path):
-    """Integers of more than 8 bytes."""
+# What the unpickler of PyTorch's viewer (MemoryViz.js) reads of protocol 4.
+VIEWER = set(
+    "PROTO FRAME EMPTY_DICT EMPTY_LIST MARK SHORT_BINUNICODE BINUNICODE MEMOIZE BINGET LONG_BINGET SETITEM SETITEMS "
+    "APPEND APPENDS BININT BININT1 BININT2 LONG1 NEWTRUE NEWFALSE NONE BINFLOAT EMPTY_TUPLE TUPLE1 TUPLE2 TUPLE3 TUPLE "
+    "STOP".split()
+)
+
+
+def opcodes(path):
+    """The number of integers of more than 8 bytes, and the opcodes that the viewer does not read."""
     with open(path, "rb") as file:
-        data = file.read()
-    return sum(op.name == "LONG1" and not -(2**63) <= arg < 2**63 for op, arg, _ in pickletools.genops(data))
+        found = [(op.name, arg) for op, arg, _ in pickletools.genops(file.read())]
+    long = sum(name == "LONG1" and not -(2**63) <= arg < 2**63 for name, arg in found)
+    return {"long_integers": long, "strange_opcodes": sorted({name for name, _ in found} - VIEWER)}
 
 
 for original, exported in zip(sys.argv[1::2], sys.argv[2::2]):
@@ -69,5 +78,5 @@ for original, exported in zip(sys.argv[1::2], sys.argv[2::2]):
     found = list(differences(before, after))
     result = {"differences": found[:20], "count": len(found), "ratio": os.path.getsize(exported) / size(original)}
     if os.path.getsize(exported) < 1 << 20:
-        result["long_integers"] = long_integers(exported)
+        result |= opcodes(exported)
     print(json.dumps(result))

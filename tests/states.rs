@@ -5,7 +5,8 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{files, is_pickle, read, shared_data, stem, testdata};
-use oomscope::analysis::ranking::{Attribution, live};
+use oomscope::analysis::categories::{Classifier, Rules};
+use oomscope::analysis::ranking::{self, Attribution, Groups, Question, live, rank};
 use oomscope::analysis::sites::{By, Sites};
 use oomscope::analysis::totals::totals;
 use oomscope::history::{At, History};
@@ -76,8 +77,19 @@ fn the_state_at_the_oom_is_that_of_the_observer() {
 fn check_identities(path: &Path) {
     let snapshot = read(path);
     let sites = Sites::new(&snapshot, By::Line);
+    let other_sites = [By::Function, By::File, By::Module, By::Stack].map(|by| Sites::new(&snapshot, by));
+    let classifier = Classifier::new(&snapshot, Rules::default());
     for device in &snapshot.devices {
         let history = History::new(&snapshot, device, &snapshot.settings.rules);
+        let by_life = [
+            classifier.classify(&history).groups(),
+            ranking::streams(&history),
+            ranking::pools(&history),
+            ranking::annotations(&history),
+            ranking::compile_regions(&history),
+        ];
+        let groups: Vec<Groups> =
+            other_sites.iter().map(Groups::Sites).chain(by_life.into_iter().map(Groups::Lives)).collect();
         let mut moments = vec![history.moment(At::End).unwrap(), history.moment(At::Default).unwrap()];
         moments.extend(history.moment(At::Peak(None)).ok());
         moments.extend((1..=history.ooms.len()).map(|number| history.moment(At::Oom(Some(number))).unwrap()));
@@ -89,8 +101,16 @@ fn check_identities(path: &Path) {
             assert_eq!(totals.allocated, counters.allocated, "{name}");
             assert_eq!(totals.active, counters.active, "{name}");
             assert_eq!(totals.requested, counters.requested, "{name}");
+            for groups in &groups {
+                let ranking = rank(&history, groups, &Question::live(moment));
+                let by = ranking.by;
+                assert_eq!(ranking.total, counters.active, "{name} by {by}");
+                assert_eq!(ranking.rows.iter().map(|row| row.bytes).sum::<u64>(), counters.active, "{name} by {by}");
+            }
             let ranking = live(&history, moment, &sites, Attribution::Own);
             assert_eq!(ranking.total, counters.active, "{name}");
+            // Blocks from before the trace have a row too, whatever is known of them.
+            assert!(ranking.rows.iter().all(|row| !row.site.is_empty()), "{name}");
             assert_eq!(ranking.rows.iter().map(|row| row.bytes).sum::<u64>(), counters.active, "{name}");
             assert_eq!(ranking.rows.iter().map(|row| row.requested).sum::<u64>(), counters.requested, "{name}");
             let parts = (totals.rounding, totals.releasable, totals.stranded, totals.pool_idle, totals.free);

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use oomscope::analysis::series::{Band, Mark, MarkKind, OTHER, Series, Unit};
+use oomscope::analysis::series::{Band, Limit, Mark, MarkKind, OTHER, Series, Unit, What};
 use oomscope::render::svg::text_width;
 use oomscope::render::timeline::{TimelineOptions, timeline_svg};
 
@@ -15,7 +15,7 @@ fn band(site: &str, values: &[u64]) -> Band {
 }
 
 fn mark(kind: MarkKind, x: u64, label: &str) -> Mark {
-    Mark { kind, x, label: label.into() }
+    Mark { kind, x, x_end: None, label: label.into() }
 }
 
 /// Memory that grows in steps until an OOM, with names that try to break out of the file.
@@ -23,6 +23,13 @@ fn hostile() -> Series {
     let rise = |step: u64| (0..40).map(|i| (i / 4 * step + i % 4) * MIB).collect::<Vec<_>>();
     Series {
         device: 0,
+        what: What::Live,
+        by: "site",
+        active: vec![],
+        lowest: vec![],
+        requested: vec![],
+        limit: None,
+        steps: None,
         x: (0..40).map(|i| i * 10).collect(),
         x_end: 400,
         unit: Unit::Event,
@@ -48,6 +55,13 @@ fn hostile() -> Series {
 fn two_devices() -> [Series; 2] {
     let wave = |device: i64, capacity| Series {
         device,
+        what: What::Live,
+        by: "site",
+        active: vec![],
+        lowest: vec![150 * MIB; 60],
+        requested: vec![],
+        limit: Some(Limit { bytes: 460 * MIB, exact: device == 0 }),
+        steps: None,
         x: (0..60).map(|i| i * 50_000).collect(),
         x_end: 3_000_000,
         unit: Unit::Microseconds,
@@ -125,6 +139,53 @@ fn several_devices() {
     assert!(svg.contains("peak 352.0 MiB") && svg.contains("↑ capacity 80.00 GiB"));
 }
 
+/// Blocks that come and go, steps, a named region and a limit.
+fn ribbons() -> Series {
+    let block = |site: &str, from: usize, to: usize, mib: u64| {
+        band(site, &(0..40).map(|i| if (from..to).contains(&i) { mib * MIB } else { 0 }).collect::<Vec<_>>())
+    };
+    let region = |x, x_end, label: &str| Mark { x_end: Some(x_end), ..mark(MarkKind::Annotation, x, label) };
+    let step = |i: u64| Mark { x_end: Some(i * 100 + 100), ..mark(MarkKind::Step, i * 100, &format!("step {i}")) };
+    let mut marks: Vec<Mark> = (0..4).map(step).collect();
+    marks.extend([region(20, 180, "forward <pass>"), region(40, 90, "attention"), region(350, 352, "short")]);
+    Series {
+        what: What::Blocks,
+        bands: vec![
+            block("model.py:1", 0, 40, 200),
+            block("model.py:7", 3, 12, 300),
+            block("model.py:7", 15, 30, 300),
+            block("model.py:9", 20, 33, 120),
+            block(OTHER, 0, 40, 16),
+        ],
+        requested: vec![100 * MIB; 40],
+        limit: Some(Limit { bytes: 1_000 * MIB, exact: false }),
+        marks,
+        ..hostile()
+    }
+}
+
+#[test]
+fn blocks_are_ribbons() {
+    let svg = drawn(&[ribbons()], &options("blocks.pickle"));
+    golden("timeline_blocks.svg", &svg);
+    assert!(svg.contains("model.py:7 ×2") && svg.contains("forward &lt;pass&gt;"), "{svg}");
+}
+
+#[test]
+fn many_ribbons_are_bounded() {
+    let mut state = 11u64;
+    let mut noise = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let bands = (0..1_000)
+        .map(|i| band(&format!("file.py:{}", i % 50), &(0..1_200).map(|_| noise() % 5 * MIB).collect::<Vec<_>>()))
+        .collect();
+    let series = Series { what: What::Blocks, x: (0..1_200).collect(), x_end: 1_200, bands, ..hostile() };
+    let svg = drawn(&[series], &options("noise.pickle"));
+    assert!(svg.len() < 2_000_000, "{}", svg.len());
+}
+
 #[test]
 fn the_size_is_bounded() {
     // A generator without structure: nothing can be merged.
@@ -191,8 +252,11 @@ fn any_series_gives_a_picture() {
     let disordered = Series { x: vec![9, 3, 7, 1], x_end: 2, reserved: vec![1], ..hostile() };
     let lone_capacity = Series { capacity: Some(1), ..empty.clone() };
     for unit in [Unit::Event, Unit::Microseconds] {
-        for series in [&empty, &zeros, &one, &huge, &late, &disordered, &lone_capacity] {
-            let series = Series { unit, ..series.clone() };
+        for (series, what) in [&empty, &zeros, &one, &huge, &late, &disordered, &lone_capacity]
+            .into_iter()
+            .flat_map(|series| [What::Live, What::Blocks, What::Segments].map(|what| (series, what)))
+        {
+            let series = Series { unit, what, ..series.clone() };
             for width in [0, 800, 1_200, u32::MAX] {
                 let options = TimelineOptions { title: "x".repeat(500), width, height: Some(width) };
                 drawn(std::slice::from_ref(&series), &options);

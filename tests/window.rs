@@ -2,13 +2,17 @@
 
 mod common;
 
-use oomscope::history::{At, History, Window, WindowError};
+use oomscope::analysis::ranking::{WindowError, WindowSpec};
+use oomscope::history::History;
 
 #[test]
 fn both_ends_are_included() {
     let snapshot = common::read(&common::testdata().join("rig/2.6.0/oom_train_atoom.pickle"));
     let history = History::new(&snapshot, &snapshot.devices[0], &snapshot.settings.rules);
-    let window = |text: &str| history.window(text.parse().unwrap());
+    let window = |text: &str| {
+        let spec: WindowSpec = text.parse().unwrap();
+        spec.resolve(&history, None).map(|window| window.first..window.last + 1)
+    };
     let last = history.events() - 1;
 
     assert_eq!(window("..").unwrap(), 0..history.events());
@@ -20,15 +24,15 @@ fn both_ends_are_included() {
 
     let (first_time, last_time) = history.time_span().unwrap();
     let middle = (first_time + last_time) / 2;
-    let times = history.window(Window { from: Some(At::Time(middle)), to: None }).unwrap();
+    let times = window(&format!("@{middle}..")).unwrap();
     for event in 0..=last {
         assert_eq!(times.contains(&event), history.time_us(event).unwrap() >= middle, "{event}");
     }
-    let before = history.window(Window { from: None, to: Some(At::Time(middle)) }).unwrap();
+    let before = window(&format!("..@{middle}")).unwrap();
     assert!((before.clone()).all(|event| history.time_us(event).unwrap() <= middle));
     assert!(before.end >= times.start);
 
     assert!(matches!(window("20..10"), Err(WindowError::Empty { .. })));
-    assert!(matches!(window(&format!("{}..", last + 1)), Err(WindowError::Moment(_))));
+    assert!(matches!(window(&format!("{}..", last + 1)), Err(WindowError::Bound(_))));
     assert!(matches!(window(&format!("@{}..", last_time + 1)), Err(WindowError::Empty { .. })));
 }

@@ -8,10 +8,11 @@
 
 use std::collections::HashMap;
 
+use super::places::Places;
 use super::sites::{Site, Sites};
 use crate::history::History;
 use crate::oom::Growth;
-use crate::snapshot::{FrameId, Snapshot, StackId};
+use crate::snapshot::StackId;
 
 /// Windows.
 const WINDOWS: usize = 10;
@@ -106,7 +107,7 @@ fn track(history: &History, sites: &Sites, state: u32) -> HashMap<Site, Track> {
         let Some(life) = lives.of_event(event) else { continue };
         let window = event as usize * WINDOWS / state as usize;
         if lives.alloc_event(life) == Some(event) {
-            let visit = places.enter(lives.stack(life));
+            let visit = places.enter(lives.stack(life)).number;
             let track = tracks.entry(site_of(life)).or_default();
             track.open(window);
             track.now += lives.bytes(life) as i64;
@@ -121,56 +122,4 @@ fn track(history: &History, sites: &Sites, state: u32) -> HashMap<Site, Track> {
         }
     }
     tracks
-}
-
-/// Where the program's own code is, above the calls of modules and the like: what repeats below them are layers and
-/// parameters, not steps.
-struct Places<'a> {
-    snapshot: &'a Snapshot,
-    /// The outer frames of each stack that was met, as a number, and whether nothing was cut off.
-    of_stack: HashMap<StackId, (usize, bool)>,
-    numbers: HashMap<Vec<FrameId>, usize>,
-    last: Option<usize>,
-    visits: u64,
-}
-
-impl<'a> Places<'a> {
-    fn new(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot, of_stack: HashMap::new(), numbers: HashMap::new(), last: None, visits: 0 }
-    }
-
-    /// The number, from 1, of the visit to its place that an allocation from `stack` belongs to. Each allocation of a
-    /// line that allocates by itself is a visit.
-    fn enter(&mut self, stack: StackId) -> u64 {
-        let (place, is_whole) = match self.of_stack.get(&stack) {
-            Some(&known) => known,
-            None => {
-                let known = self.place(stack);
-                self.of_stack.insert(stack, known);
-                known
-            }
-        };
-        if is_whole || self.last != Some(place) {
-            self.visits += 1;
-        }
-        self.last = Some(place);
-        self.visits
-    }
-
-    fn place(&mut self, stack: StackId) -> (usize, bool) {
-        let frames: &[FrameId] = if stack == StackId::NONE { &[] } else { self.snapshot.stacks.get(stack) };
-        let outer: Vec<FrameId> = frames.iter().rev().copied().take_while(|&frame| !self.is_machinery(frame)).collect();
-        let is_whole = !outer.is_empty() && outer.len() == frames.len();
-        let next = self.numbers.len();
-        (*self.numbers.entry(outer).or_insert(next), is_whole)
-    }
-
-    /// Calls below which repetition is no step of the program.
-    fn is_machinery(&self, frame: FrameId) -> bool {
-        let frame = self.snapshot.frame(frame);
-        let (name, file) = (self.snapshot.text(frame.name), self.snapshot.text(frame.filename));
-        let is_call = file.ends_with("torch/nn/modules/module.py") || file.contains("torch/optim/");
-        let builds = ["__init__", "load_state_dict", "from_pretrained", "load_model", "load_weights", "_apply"];
-        is_call || builds.contains(&name)
-    }
 }

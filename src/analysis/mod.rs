@@ -1,5 +1,7 @@
 //! One file a question. Results are plain structs: text, JSON and pictures are views of them.
 
+pub mod categories;
+pub mod changes;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;
@@ -10,9 +12,12 @@ pub mod growth;
 pub mod holes;
 pub mod info;
 pub mod layout;
+pub mod leaks;
 pub mod lifetimes;
+mod owner;
 pub mod pin;
 pub mod pinning;
+pub mod places;
 pub mod pool_key;
 pub mod pools;
 pub mod profile;
@@ -24,6 +29,8 @@ pub mod segments;
 pub mod series;
 pub mod settle;
 pub mod sites;
+pub mod steps;
 pub mod totals;
+pub mod trend;
 pub mod verdict;
 pub mod whatif;

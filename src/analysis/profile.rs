@@ -28,7 +28,12 @@ pub fn profile(history: &History, sites: &Sites, state: u32) -> Vec<Sample> {
     let tally = |chunk: std::ops::Range<LifeId>| {
         let mut tallies = none();
         for life in chunk {
-            let one = Tally { bytes: lives.bytes(life), requested: lives.requested(life), blocks: 1 };
+            let one = Tally {
+                bytes: lives.bytes(life),
+                requested: lives.requested(life),
+                blocks: 1,
+                value: lives.bytes(life),
+            };
             let (live, allocated) = &mut tallies[sites.slot(history, life)];
             if lives.is_alive(life, state) {
                 *live += one;

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::failures::{Failure, capacity, failure};
 use super::info::{Info, info};
+use super::leaks::{self, Leaks, leaks};
 use super::ranking::{Attribution, Ranking, live};
 use super::segments::{Questions, Segments, segments};
 use super::series::{Series, SeriesOptions, series};
@@ -42,6 +43,8 @@ pub struct DeviceReport {
     pub top: Ranking,
     /// Memory over time; `None` without history.
     pub series: Option<Series>,
+    /// What grows from step to step.
+    pub leaks: Leaks,
     /// The verdict, where there was a failure.
     pub diagnosis: Option<Diagnosis>,
 }
@@ -71,7 +74,7 @@ pub fn report(
 fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64>) -> Option<WhatIf> {
     let failure = device.failure.as_ref()?;
     let options = whatif::Options {
-        capacity: known_capacity,
+        capacity: process_capacity(history, known_capacity),
         oom: Some(failure.event),
         only_if_exact: true,
         few: true,
@@ -79,6 +82,12 @@ fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64
     };
     // A trace that cannot be replayed says so in the command of that name; it is no reason to withhold the report.
     whatif(history, &options).ok()
+}
+
+/// Bytes that the process could have had: what a failure shows, else what the caller says of the card, of which other
+/// processes may have held a part.
+fn process_capacity(history: &History, known: Option<u64>) -> Option<u64> {
+    capacity(history).or(known)
 }
 
 fn device(
@@ -96,7 +105,8 @@ fn device(
         (moment, _) => moment?,
     };
     let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
-    let options = SeriesOptions { capacity: known_capacity, ..SeriesOptions::default() };
+    let capacity = process_capacity(history, known_capacity);
+    let options = SeriesOptions { capacity, ..SeriesOptions::default() };
     let failure = oom.map(|oom| failure(history, oom));
     let questions = Questions { capacity: known_capacity, ..Questions::default() };
     let segments = segments(history, moment, sites, &questions);
@@ -104,15 +114,16 @@ fn device(
     Ok(DeviceReport {
         at: moment,
         failure,
-        capacity: known_capacity.or_else(|| capacity(history)),
+        capacity,
         segments,
         diagnosis,
         top: live(history, moment, sites, Attribution::Own),
         series: series(history, sites, &options),
+        leaks: leaks(history, sites, known_capacity),
     })
 }
 
-/// The JSON of a report: `info`, `segments` and `top` in the shapes of those commands.
+/// The JSON of a report: `info`, `segments`, `top` and `leaks` in the shapes of those commands.
 #[derive(Serialize)]
 pub struct Document<'a> {
     /// The verdict on the device that failed last; null without a failure.
@@ -129,6 +140,8 @@ pub struct Document<'a> {
     pub segments: super::segments::Document<'a>,
     /// As of `top`.
     pub top: super::ranking::Document<'a>,
+    /// As of `leaks`.
+    pub leaks: leaks::Document<'a>,
     /// As of `whatif`, for the first device.
     pub whatif: Option<&'a WhatIf>,
 }

@@ -5,6 +5,9 @@
 
 use std::borrow::Cow;
 
+use regex::Regex;
+
+use super::owner::{Owner, owner};
 use crate::history::{History, LifeId};
 use crate::snapshot::{Frame, FrameId, Snapshot, StackId};
 
@@ -18,6 +21,8 @@ pub enum By {
     Function,
     /// Its file.
     File,
+    /// Its Python module, as `import` names it.
+    Module,
     /// The whole stack.
     Stack,
 }
@@ -29,6 +34,7 @@ impl By {
             Self::Line => "line",
             Self::Function => "function",
             Self::File => "file",
+            Self::Module => "module",
             Self::Stack => "stack",
         }
     }
@@ -59,6 +65,18 @@ pub enum Site {
     Backward,
 }
 
+/// Whose frames are whose, where the caller knows better than the paths. Patterns are searched for in
+/// `file:line function`.
+#[derive(Clone, Debug, Default)]
+pub struct FrameRules {
+    /// Frames that match are the user's, and no others.
+    pub user: Option<Regex>,
+    /// Frames that match are passed over when a site is chosen.
+    pub hide: Option<Regex>,
+    /// The innermost frame of any kind is the site.
+    pub innermost: bool,
+}
+
 /// Which frames of a snapshot are whose.
 pub struct Sites<'a> {
     snapshot: &'a Snapshot,
@@ -66,36 +84,52 @@ pub struct Sites<'a> {
     /// The frame that stands for each frame's group.
     by: By,
     representatives: Vec<FrameId>,
+    /// Frames that are no sites; empty when there are none.
+    hidden: Vec<bool>,
+    innermost: bool,
+    /// Bytes of directory that all files of the user share.
+    shared_directory: usize,
     /// Whether any stack has a Python frame.
     has_python: bool,
-}
-
-/// Whose code a frame is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    /// The program that was run.
-    User,
-    /// An installed package other than torch.
-    Package,
-    /// Torch or the standard library, in Python.
-    Library,
-    /// C++ outside torch.
-    Native,
-    /// C++ that may be outside torch: its file is not known.
-    Unplaced,
-    /// C++ of torch, the Python interpreter or the C library.
-    NativeLibrary,
-    /// The engine of the backward pass.
-    Autograd,
 }
 
 impl<'a> Sites<'a> {
     /// Classifies every frame of `snapshot`, to be grouped `by`.
     pub fn new(snapshot: &'a Snapshot, by: By) -> Self {
-        let owners: Vec<Owner> = snapshot.frames.iter().map(|frame| owner(snapshot, frame)).collect();
+        Self::with(snapshot, by, &FrameRules::default())
+    }
+
+    /// [`Sites::new`], but where `rules` say otherwise.
+    pub fn with(snapshot: &'a Snapshot, by: By, rules: &FrameRules) -> Self {
+        let mut owners: Vec<Owner> = snapshot.frames.iter().map(|frame| owner(snapshot, frame)).collect();
         let representatives = representatives(snapshot, by);
         let has_python = owners.iter().any(|owner| matches!(owner, Owner::User | Owner::Package));
-        Self { snapshot, owners, by, representatives, has_python }
+        if let Some(user) = &rules.user {
+            for (owner, matches) in owners.iter_mut().zip(matching(snapshot, user)) {
+                *owner = match *owner {
+                    _ if matches => Owner::User,
+                    Owner::User | Owner::Package => Owner::Library,
+                    other => other,
+                };
+            }
+        }
+        let hidden = rules.hide.as_ref().map_or_else(Vec::new, |hide| matching(snapshot, hide));
+        let shared_directory = shared_directory(snapshot, &owners);
+        Self { snapshot, owners, by, representatives, hidden, innermost: rules.innermost, shared_directory, has_python }
+    }
+
+    fn is_hidden(&self, frame: FrameId) -> bool {
+        self.hidden.get(frame.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether `frame` is the user's, or of an installed package other than torch, and not hidden.
+    pub fn is_visible(&self, frame: FrameId) -> bool {
+        matches!(self.owners[frame.index()], Owner::User | Owner::Package) && !self.is_hidden(frame)
+    }
+
+    /// The snapshot that the sites are of.
+    pub fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
     }
 
     /// Whether `frame` is code of torch, of the standard library or of the system, as nobody's own code is.
@@ -142,6 +176,11 @@ impl<'a> Sites<'a> {
         matches!(self.owners[frame.index()], Owner::User | Owner::Package | Owner::Library)
     }
 
+    /// The site that `frame` belongs to.
+    pub fn of_frame(&self, frame: FrameId) -> Site {
+        Site::Frame(self.representatives[frame.index()])
+    }
+
     /// How sites are grouped.
     pub fn by(&self) -> By {
         self.by
@@ -157,7 +196,13 @@ impl<'a> Sites<'a> {
         if self.by == By::Stack {
             return Site::Stack(stack);
         }
-        let first = |wanted: Owner| frames.iter().copied().find(|frame| self.owners[frame.index()] == wanted);
+        if self.innermost {
+            let innermost = frames.iter().copied().find(|&frame| !self.is_hidden(frame)).unwrap_or(frames[0]);
+            return Site::Frame(self.representatives[innermost.index()]);
+        }
+        let first = |wanted: Owner| {
+            frames.iter().copied().find(|&frame| self.owners[frame.index()] == wanted && !self.is_hidden(frame))
+        };
         let found = first(Owner::User).or_else(|| first(Owner::Package)).or_else(|| first(Owner::Library));
         match found {
             Some(frame) => Site::Frame(self.representatives[frame.index()]),
@@ -180,7 +225,7 @@ impl<'a> Sites<'a> {
         }
         let frames = self.snapshot.stacks.get(stack).iter();
         let mut sites: Vec<Site> = frames
-            .filter(|frame| matches!(self.owners[frame.index()], Owner::User | Owner::Package))
+            .filter(|&&frame| if self.innermost { !self.is_hidden(frame) } else { self.is_visible(frame) })
             .map(|frame| Site::Frame(self.representatives[frame.index()]))
             .collect();
         if sites.is_empty() {
@@ -191,7 +236,8 @@ impl<'a> Sites<'a> {
         sites
     }
 
-    /// The printable name: `train.py:41`, `forward (model.py)`, `model.py`, or the whole stack innermost first.
+    /// The printable name: `train.py:41`, `forward (model.py)`, `model.py`, `pkg.model`, or the whole stack innermost
+    /// first.
     pub fn name(&self, site: Site) -> Cow<'a, str> {
         let frame = match site {
             Site::NoStack => return NO_STACK.into(),
@@ -210,6 +256,7 @@ impl<'a> Sites<'a> {
                 format!("{} ({})", self.snapshot.text(name), self.snapshot.text(filename)).into()
             }
             By::File => self.snapshot.text(self.snapshot.frame(frame).filename).into(),
+            By::Module => self.module_of(frame).into(),
             By::Line | By::Stack => self.line_of(frame).into(),
         }
     }
@@ -227,8 +274,31 @@ impl<'a> Sites<'a> {
         frames.map(words).collect()
     }
 
+    /// Those of [`Sites::frames`] that are the user's or an installed package's, innermost first.
+    pub fn own_frames(&self, stack: StackId) -> Vec<String> {
+        let is_own = |frame: &FrameId| matches!(self.owners[frame.index()], Owner::User | Owner::Package);
+        let frames = self.snapshot.stacks.get(stack).iter().zip(self.frames(stack));
+        frames.filter(|(frame, _)| is_own(frame)).map(|(_, words)| words).collect()
+    }
+
+    /// What `import` would name the file of `frame`: dots for the directories below `site-packages` or, in the
+    /// program's own files, below the directory that all of them share.
+    fn module_of(&self, frame: FrameId) -> String {
+        let filename = self.snapshot.text(self.snapshot.frame(frame).filename);
+        let after = ["site-packages/", "dist-packages/"].iter().find_map(|part| filename.split_once(part));
+        let path = match after {
+            Some((_, path)) => path,
+            None if self.owners[frame.index()] == Owner::User => {
+                filename.get(self.shared_directory..).unwrap_or(filename)
+            }
+            None => filename,
+        };
+        let Some(stem) = path.strip_suffix(".py") else { return path.to_owned() };
+        stem.strip_suffix("/__init__").unwrap_or(stem).trim_start_matches('/').replace(['/', '\\'], ".")
+    }
+
     /// `file:line`, or the function's name where the file is not known.
-    fn line_of(&self, frame: FrameId) -> String {
+    pub fn line_of(&self, frame: FrameId) -> String {
         let Frame { name, filename, line } = self.snapshot.frame(frame);
         match self.snapshot.text(filename) {
             _ if line == 0 && !self.snapshot.text(name).is_empty() => self.snapshot.text(name).to_owned(),
@@ -260,127 +330,45 @@ fn representatives(snapshot: &Snapshot, by: By) -> Vec<FrameId> {
                 By::Line | By::Stack if frame.line == 0 => (frame.name, frame.filename, 0),
                 By::Line | By::Stack => (nothing, frame.filename, frame.line),
                 By::Function => (frame.name, frame.filename, 0),
-                By::File => (nothing, frame.filename, 0),
+                By::File | By::Module => (nothing, frame.filename, 0),
             };
             *first.entry(key).or_insert(FrameId(id))
         })
         .collect()
 }
 
-fn owner(snapshot: &Snapshot, frame: &Frame) -> Owner {
-    let filename = snapshot.text(frame.filename);
-    let name = snapshot.text(frame.name);
-    if is_python(filename) {
-        let parts: Vec<&str> = filename.split(['/', '\\']).collect();
-        let directories = &parts[..parts.len().saturating_sub(1)];
-        let after_packages =
-            directories.iter().position(|part| matches!(*part, "site-packages" | "dist-packages")).map(|at| at + 1);
-        return match after_packages.and_then(|at| parts.get(at)) {
-            Some(package) if is_torch(package) => Owner::Library,
-            Some(_) => Owner::Package,
-            None if is_standard_library(directories) || filename.starts_with("<frozen ") => Owner::Library,
-            // A torch checkout, or paths with their roots stripped (`torch/nn/modules/linear.py`).
-            None if directories.first() == Some(&"torch") => Owner::Library,
-            None => Owner::User,
-        };
-    }
-    if ENGINE.iter().any(|part| name.contains(part)) {
-        return Owner::Autograd;
-    }
-    let named = name.trim_start_matches("void ");
-    let is_library = LIBRARY_NAMES.iter().any(|prefix| named.starts_with(prefix))
-        || LIBRARY_PATHS.iter().any(|part| filename.contains(part))
-        || RUNTIME_NAMES.contains(&name)
-        || (matches!(filename, "" | "??") && matches!(name, "" | "??"));
-    match filename {
-        _ if is_library => Owner::NativeLibrary,
-        // Symbolisers name the wrong function of a library that has no symbols.
-        "" | "??" => Owner::Unplaced,
-        _ => Owner::Native,
-    }
+/// Which frames match `pattern`.
+fn matching(snapshot: &Snapshot, pattern: &Regex) -> Vec<bool> {
+    snapshot.frames.iter().map(|frame| pattern.is_match(&frame_text(snapshot, frame))).collect()
 }
 
-/// Parts of names that only the backward pass has on its stack: forward operators are in `torch::autograd` too.
-const ENGINE: [&str; 2] = ["torch::autograd::Engine::", "torch::autograd::Node::operator()"];
-
-/// How C++ names of torch, of the C++ library and of the Python interpreter start.
-const LIBRARY_NAMES: [&str; 13] = [
-    "torch::",
-    "at::",
-    "c10::",
-    "caffe2::",
-    "std::",
-    "__gnu_cxx::",
-    "pybind11::",
-    "_Py",
-    "Py",
-    "cuda",
-    "cublas",
-    "nccl",
-    "THP",
-];
-
-/// Parts of the paths of their sources and binaries.
-const LIBRARY_PATHS: [&str; 14] = [
-    "/torch/",
-    "/aten/",
-    "/c10/",
-    "libtorch",
-    "libc10",
-    "libpython",
-    "libstdc++",
-    "libc.so",
-    "libpthread",
-    "ld-linux",
-    "/lib/x86_64-linux-gnu/",
-    "/bin/python",
-    "Python/",
-    "Objects/",
-];
-
-/// Functions that start programs and threads.
-const RUNTIME_NAMES: [&str; 8] = [
-    "_start",
-    "__libc_start_main",
-    "__libc_start_main_impl",
-    "__libc_start_call_main",
-    "clone",
-    "clone3",
-    "start_thread",
-    "execute_native_thread_routine",
-];
-
-/// Python source, a notebook cell, or text that was executed.
-fn is_python(filename: &str) -> bool {
-    let file = filename.split(['/', '\\']).next_back().unwrap_or(filename);
-    file.ends_with(".py")
-        || file.ends_with(".pyx")
-        || file.ends_with(".ipynb")
-        || (filename.starts_with('<') && filename.ends_with('>') && !filename.contains("unknown"))
+/// What patterns are searched for in: `file:line function`.
+pub fn frame_text(snapshot: &Snapshot, frame: &Frame) -> String {
+    format!("{}:{} {}", snapshot.text(frame.filename), frame.line, snapshot.text(frame.name))
 }
 
-fn is_torch(package: &str) -> bool {
-    matches!(package, "torch" | "torch_npu" | "torch_xla" | "torchgen" | "functorch" | "triton")
+/// Which stacks have a frame that `pattern` matches, by [`StackId`].
+pub fn stacks_under(snapshot: &Snapshot, pattern: &Regex) -> Vec<bool> {
+    let frames = matching(snapshot, pattern);
+    let stacks = (0..snapshot.stacks.len() as u32).map(StackId);
+    stacks.map(|stack| snapshot.stacks.get(stack).iter().any(|frame| frames[frame.index()])).collect()
 }
 
-/// A directory `lib/python3.11` (or `Lib` on Windows, without packages in it).
-fn is_standard_library(directories: &[&str]) -> bool {
-    directories.windows(2).any(|pair| {
-        pair[0].eq_ignore_ascii_case("lib")
-            && pair[1].strip_prefix("python").is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
-    }) || matches!(directories, [.., python, "Lib"] | [.., python, "lib"] if python.to_ascii_lowercase().starts_with("python"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_tell_whose_code_it_is() {
-        assert!(is_python("/app/train.py") && is_python("<ipython-input-3-abc>") && is_python("<string>"));
-        assert!(!is_python("/app/alloc.cpp") && !is_python("??") && !is_python("libtorch.so"));
-        assert!(is_standard_library(&["", "usr", "lib", "python3.11", "asyncio"]));
-        assert!(is_standard_library(&["C:", "Python311", "Lib"]));
-        assert!(!is_standard_library(&["", "home", "lib", "trainer"]));
+/// Length of the directory that all of the user's files lie in.
+fn shared_directory(snapshot: &Snapshot, owners: &[Owner]) -> usize {
+    let mut shared: Option<&str> = None;
+    for (frame, _) in snapshot.frames.iter().zip(owners).filter(|(_, owner)| **owner == Owner::User) {
+        let filename = snapshot.text(frame.filename);
+        let Some(end) = filename.rfind('/') else { continue };
+        let directory = &filename[..=end];
+        shared = Some(match shared {
+            None => directory,
+            Some(before) => {
+                let equal = before.bytes().zip(directory.bytes()).take_while(|(a, b)| a == b).count();
+                let end = before.as_bytes()[..equal].iter().rposition(|&byte| byte == b'/');
+                end.map_or("", |end| &before[..=end])
+            }
+        });
     }
+    shared.map_or(0, str::len)
 }

@@ -9,6 +9,7 @@ use super::Status;
 use super::args::InputArgs;
 use super::progress::{Reading, Step};
 use crate::allocator::AllocatorRules;
+use crate::analysis::categories::Rules;
 use crate::history::History;
 use crate::snapshot::{LoadOptions, Snapshot, Source, Warning, load};
 
@@ -34,6 +35,12 @@ pub fn open(args: &InputArgs) -> Result<Loaded> {
     let rules = args.rules.apply(&snapshot.settings.rules)?;
     let name = args.file.file_name().map_or_else(|| path.clone(), |name| display(Path::new(name)));
     Ok(Loaded { name, path, snapshot, rules })
+}
+
+/// Reads the rules for categories in the file at `path`.
+pub fn rules(path: &Path) -> Result<Rules> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    Rules::parse(&text).with_context(|| path.display().to_string())
 }
 
 fn display(path: &Path) -> String {
@@ -80,6 +87,12 @@ impl Loaded {
     /// The line that every text begins with when only a part of the file could be used.
     pub fn preface(&self) -> String {
         self.salvaged().map_or_else(String::new, |warning| format!("{warning}\n\n"))
+    }
+
+    /// The file's name for the title of a picture.
+    pub fn title(&self) -> String {
+        let part = if self.salvaged().is_some() { " (salvaged: a part only)" } else { "" };
+        format!("{}{part}", self.name)
     }
 
     /// Whether the whole file was used.

@@ -5,13 +5,18 @@
 
 mod args;
 mod atomic;
+mod completions;
 mod directory;
 mod estimate;
 mod evidence;
 mod export;
+mod flame;
+mod help;
 mod howto;
 mod info;
 mod input;
+mod leaks;
+mod man;
 mod map;
 mod oom;
 mod output;
@@ -21,12 +26,13 @@ mod segments;
 mod tables;
 mod timeline;
 mod top;
+mod version;
 mod whatif;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +64,7 @@ impl From<Status> for ExitCode {
 /// Reads the pickle written by torch.cuda.memory._dump_snapshot, on any machine: no GPU, Python or network is needed.
 /// `oomscope FILE` is short for `oomscope report FILE`; a directory gives one line a file.
 #[derive(Parser)]
-#[command(name = "oomscope", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "oomscope", version, long_version = version::long(), max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -70,10 +76,13 @@ Examples:
   oomscope report oom.pickle -o out             the same, with pictures and JSON in out/
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck
+  oomscope leaks oom.pickle                     which lines hold more after each step
   oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
+  oomscope flame oom.pickle -o flame.svg        which calls lead to it
   oomscope oom job.log                          the verdict from the error text alone
   oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
+  oomscope export oom.pickle -f json            the file for other programs
   oomscope howto hook                           code that takes a snapshot when it fails
   oomscope whatif oom.pickle                    would another allocator setting have passed?
 
@@ -85,30 +94,44 @@ enum Command {
     Info(info::Args),
     Top(top::Args),
     Segments(segments::Args),
+    Leaks(leaks::Args),
     Map(map::Args),
     Timeline(timeline::Args),
+    Flame(flame::Args),
     Oom(oom::Args),
     Estimate(estimate::Args),
     Howto(howto::Args),
     Whatif(whatif::Args),
     Export(export::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// The command line with its help.
+fn command() -> clap::Command {
+    help::grouped(Cli::command())
 }
 
 /// Runs the command that `arguments` (program name first) ask for.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Status> {
-    let cli = Cli::parse_from(with_default_command(arguments.into_iter().collect()));
+    let matches = command().get_matches_from(with_default_command(arguments.into_iter().collect()));
+    let cli = Cli::from_arg_matches(&matches)?;
     match cli.command {
         Command::Report(args) => report::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Segments(args) => segments::run(&args),
+        Command::Leaks(args) => leaks::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
+        Command::Flame(args) => flame::run(&args),
         Command::Oom(args) => oom::run(&args),
         Command::Estimate(args) => estimate::run(&args),
         Command::Howto(args) => howto::run(&args),
         Command::Whatif(args) => whatif::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

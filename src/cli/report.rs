@@ -12,7 +12,7 @@ use crate::analysis::report::{Document, report};
 use crate::analysis::series::Series;
 use crate::analysis::sites::{By, Sites};
 use crate::analysis::verdict::Evidence;
-use crate::analysis::{ranking, segments};
+use crate::analysis::{leaks, ranking, segments};
 use crate::history::At;
 use crate::render::terminal;
 
@@ -78,6 +78,7 @@ pub fn run(args: &Args) -> Result<Status> {
             devices: result.devices.iter().map(|device| &device.segments).collect(),
         },
         top: ranking::Document::new(result.devices.iter().map(|device| &device.top)),
+        leaks: leaks::Document::new(result.devices.iter().map(|device| &device.leaks)),
         whatif: result.whatif.as_ref(),
     };
     let json = || output::json("report", &loaded, &document);

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use super::{Result, SeriesFormat};
-use crate::analysis::folded::{Folded as Stacks, Frames, Measure, fold};
+use crate::analysis::folded::{Folded as Stacks, Frames, fold};
+use crate::analysis::ranking::Measure;
 use crate::analysis::sites::{By, Sites};
 use crate::history::{At, History};
 
@@ -22,8 +23,8 @@ impl SeriesFormat for Folded {
         let sites = Sites::new(first.snapshot, By::Stack);
         let mut parts = Vec::new();
         for history in histories {
-            let measure = Measure::Live(history.moment(self.at)?.state);
-            parts.push((format!("device {}", history.device.ordinal), fold(history, &sites, &measure, self.frames)));
+            let measure = Measure::Live(history.moment(self.at)?);
+            parts.push((format!("device {}", history.device.ordinal), fold(history, &sites, measure, self.frames)));
         }
         let stacks = if parts.len() == 1 { parts.pop().map(|(_, part)| part) } else { Stacks::below(parts) };
         for line in stacks.iter().flat_map(Stacks::lines) {

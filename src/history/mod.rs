@@ -18,7 +18,6 @@ mod ranges;
 mod scan;
 mod sizes;
 mod state;
-mod window;
 
 pub use change::Change;
 pub use counters::{Counters, Peak, Peaks};
@@ -28,7 +27,6 @@ pub use malloc::Malloc;
 pub use moment::{At, Counter, Moment, MomentError};
 pub use ranges::{Range, RangeId, Ranges, Walk};
 pub use state::{Hole, LiveBlock, State, StateRange};
-pub use window::{Window, WindowError};
 
 use crate::allocator::AllocatorRules;
 use crate::snapshot::{Action, Device, Snapshot};

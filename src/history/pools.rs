@@ -29,4 +29,17 @@ impl History<'_> {
         }
         pools
     }
+
+    /// The pool of each life, by [`LifeId`](super::LifeId): see [`History::pools`]. A block from before the trace lies in
+    /// the pool of the memory that it lay in when the trace began.
+    pub fn pools_of_lives(&self) -> Vec<PoolId> {
+        let of_event = self.pools();
+        let walk = self.ranges.walk();
+        let at_start = |addr| walk.containing(addr).map_or(PoolId::DEFAULT, |(_, range)| walk.kind(range).pool);
+        let pool = |life| match self.lives.alloc_event(life) {
+            Some(event) => of_event[event as usize],
+            None => at_start(self.lives.addr(life)),
+        };
+        self.lives.ids().map(pool).collect()
+    }
 }

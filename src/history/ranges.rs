@@ -204,6 +204,11 @@ impl Walk<'_> {
         self.map.iter().map(|(start, (end, range))| (end - start, &self.ranges.kinds[*range as usize]))
     }
 
+    /// The ranges mapped now: start address, bytes and what they are, by address.
+    pub fn spans(&self) -> impl Iterator<Item = (u64, u64, &Range)> {
+        self.map.iter().map(|(start, (end, range))| (*start, end - start, &self.ranges.kinds[*range as usize]))
+    }
+
     /// What `range` is.
     pub(super) fn kind(&self, range: RangeId) -> Range {
         self.ranges.kinds[range as usize]

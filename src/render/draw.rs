@@ -17,6 +17,7 @@ pub(super) const MUTED: Rgb = (0x66, 0x66, 0x66);
 pub(super) const GRID: Rgb = (0xe2, 0xe2, 0xe2);
 /// Reserved memory that no band covers.
 pub(super) const IDLE: Rgb = (0xf1, 0xf1, 0xf1);
+pub(super) const WHITE: Rgb = (0xff, 0xff, 0xff);
 pub(super) const ALARM: Rgb = (0xc6, 0x00, 0x1c);
 
 /// How a text is set. Sizes in drawing units.

@@ -1,6 +1,7 @@
 //! Colours of sites: the same for a site in every picture of every file.
 
 use super::svg::{Pattern, PatternKind, Rgb};
+use crate::analysis::categories::Category;
 
 /// Twelve colours found by maximising the smallest perceived difference (OKLab) between any two, and to the grey of
 /// "other", as seen by normal eyes and with each of the three colour-vision deficiencies; their lightness varies enough
@@ -56,8 +57,24 @@ pub fn paints<'a>(sites: impl IntoIterator<Item = Option<&'a str>>) -> Vec<Paint
     paints
 }
 
+/// Class `at` of `count` that have an order, from dark to light; `None` is "other", in grey.
+pub fn shade(at: Option<usize>, count: usize) -> Paint {
+    const DARK: [f64; 3] = [18.0, 58.0, 92.0];
+    const MIDDLE: [f64; 3] = [60.0, 150.0, 170.0];
+    const LIGHT: [f64; 3] = [222.0, 226.0, 160.0];
+    let Some(at) = at else { return Paint { colour: OTHER, pattern: None } };
+    let place = at as f64 / count.saturating_sub(1).max(1) as f64 * 2.0;
+    let (from, to, part) = if place < 1.0 { (DARK, MIDDLE, place) } else { (MIDDLE, LIGHT, place - 1.0) };
+    let mix = |i: usize| (from[i] + (to[i] - from[i]) * part.min(1.0)).round() as u8;
+    Paint { colour: (mix(0), mix(1), mix(2)), pattern: None }
+}
+
 /// The two colours that a site gets, in order.
 fn preferred(site: &str) -> [usize; 2] {
+    // There are as many colours as categories, so that each has its own.
+    if let Some(at) = Category::ALL.iter().position(|category| category.name() == site) {
+        return [at % COLOURS.len(), (at + 1) % COLOURS.len()];
+    }
     // FNV-1a, then multiplications that spread it, for names that differ in one digit must not get one colour. It must
     // never change, or old and new pictures disagree.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

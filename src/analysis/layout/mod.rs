@@ -14,6 +14,7 @@ pub use json::Document;
 use sites::SiteNumbers;
 
 use super::pool_key::PoolKey;
+use super::ranking::LifeGroups;
 use super::sites::Sites;
 use super::totals::{FreeParts, Totals, free_parts, totals};
 use crate::allocator::PoolKind;
@@ -70,8 +71,8 @@ pub struct MapSite {
     pub site: String,
     /// Bytes of its live and pending blocks.
     pub bytes: u64,
-    /// Its share of the pinned bytes.
-    pub pinned: u64,
+    /// Its share of the pinned bytes; not known where the map is not by site.
+    pub pinned: Option<u64>,
 }
 
 /// The rows of one pool, stream and size class.
@@ -119,6 +120,17 @@ pub struct Row {
 pub fn layout(history: &History, moment: Moment, sites: &Sites, options: &LayoutOptions) -> Layout {
     let state = history.state(moment.state);
     let numbers = SiteNumbers::new(history, &state, moment, sites);
+    placed(history, moment, &state, numbers, options)
+}
+
+/// [`layout`] where blocks are told apart by `groups`, such as categories, instead of by site.
+pub fn layout_by(history: &History, moment: Moment, groups: &LifeGroups, options: &LayoutOptions) -> Layout {
+    let state = history.state(moment.state);
+    let numbers = SiteNumbers::of_groups(&state, groups);
+    placed(history, moment, &state, numbers, options)
+}
+
+fn placed(history: &History, moment: Moment, state: &State, numbers: SiteNumbers, options: &LayoutOptions) -> Layout {
     let mut ranges_of: BTreeMap<(PoolKey, bool), Vec<&StateRange>> = BTreeMap::new();
     for range in &state.ranges {
         ranges_of.entry((PoolKey::from(&range.range), range.range.expandable)).or_default().push(range);
@@ -139,7 +151,7 @@ pub fn layout(history: &History, moment: Moment, sites: &Sites, options: &Layout
     let reservations = groups.iter().filter(|((_, expandable), _)| *expandable).count();
     let rows = segments.min(own_rows) + reservations * MAX_LINES as usize;
     let cells_per_row = (options.cells / rows.max(1)).clamp(60, 900);
-    let maker = Maker { history, state: &state, numbers: &numbers, cells_per_row };
+    let maker = Maker { history, state, numbers: &numbers, cells_per_row };
     let mut made: Vec<Group> = Vec::new();
     for ((key, expandable), ranges) in &groups {
         let rows = match expandable {
@@ -160,7 +172,7 @@ pub fn layout(history: &History, moment: Moment, sites: &Sites, options: &Layout
     Layout {
         device: history.device.ordinal,
         at: moment,
-        totals: totals(history, &state),
+        totals: totals(history, state),
         groups: made,
         sites: numbers.rows,
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{LARGEST_SITES, MapSite, SITES};
 use crate::analysis::pinning::pinning_of;
+use crate::analysis::ranking::LifeGroups;
 use crate::analysis::sites::Sites;
-use crate::history::{History, Moment, State};
+use crate::history::{History, LiveBlock, Moment, State};
 
 /// Sites in the order in which a picture tells them apart.
 pub(super) struct SiteNumbers {
@@ -40,8 +41,26 @@ impl SiteNumbers {
         let rows = order.iter().map(|site| MapSite {
             site: sites.name(*site).into_owned(),
             bytes: bytes[site],
-            pinned: pinned.get(site).copied().unwrap_or(0),
+            pinned: Some(pinned.get(site).copied().unwrap_or(0)),
         });
         Self { rows: rows.collect(), of_block: of.iter().map(|site| number[site]).collect() }
+    }
+
+    /// Groups in order of size; pins are known by site only.
+    pub(super) fn of_groups(state: &State, groups: &LifeGroups) -> Self {
+        let group_of = |block: &LiveBlock| groups.of_life[block.life as usize];
+        let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+        for block in &state.blocks {
+            *bytes.entry(group_of(block)).or_default() += block.bytes;
+        }
+        let mut order: Vec<u32> = bytes.keys().copied().collect();
+        order.sort_by_key(|group| (std::cmp::Reverse(bytes[group]), *group));
+        let number: BTreeMap<u32, u32> = order.iter().copied().zip(0..).collect();
+        let rows = order.iter().map(|group| MapSite {
+            site: groups.names[*group as usize].clone(),
+            bytes: bytes[group],
+            pinned: None,
+        });
+        Self { rows: rows.collect(), of_block: state.blocks.iter().map(|block| number[&group_of(block)]).collect() }
     }
 }

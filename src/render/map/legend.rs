@@ -30,15 +30,18 @@ impl Legend {
         };
         match by {
             ColourBy::State => add(Ink::Live(0), "live", totals.allocated, "blocks that tensors own".to_owned()),
-            ColourBy::Site => {
+            ColourBy::Site | ColourBy::Category => {
                 let shown = layout.sites.iter().take(SITES);
-                let shared = shared_directory(shown.clone().map(|site| site.site.as_str()));
+                let is_path = by == ColourBy::Site;
+                let shared = if is_path { shared_directory(shown.clone().map(|site| site.site.as_str())) } else { 0 };
                 for (site, number) in shown.zip(0..) {
-                    let tooltip = format!("{}\npins {}", site.site, bytes(site.pinned));
+                    let pinned = site.pinned.map(|pinned| format!("\npins {}", bytes(pinned)));
+                    let tooltip = format!("{}{}", site.site, pinned.unwrap_or_default());
                     add(Ink::Live(number), without(&site.site, shared), site.bytes, tooltip);
                 }
                 let rest = layout.sites.get(SITES..).unwrap_or_default();
-                let name = format!("{} other sites", count(rest.len() as u64));
+                let noun = if is_path { "sites" } else { "categories" };
+                let name = format!("{} other {noun}", count(rest.len() as u64));
                 add(Ink::OtherSite, &name, rest.iter().map(|site| site.bytes).sum(), name.clone());
             }
         }
@@ -87,6 +90,7 @@ impl Legend {
         let heading = match self.by {
             ColourBy::State => "memory",
             ColourBy::Site => "allocated by",
+            ColourBy::Category => "category",
         };
         draw::text(area, heading, (left, y), &AXIS)?;
         let swatch = px(12);

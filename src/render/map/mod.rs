@@ -26,6 +26,15 @@ pub enum ColourBy {
     State,
     /// The line that allocated them.
     Site,
+    /// What they are for; for layouts by category.
+    Category,
+}
+
+impl ColourBy {
+    /// Whether live blocks have colours of their own.
+    fn has_groups(self) -> bool {
+        self != Self::State
+    }
 }
 
 /// What the caller decides about a map.

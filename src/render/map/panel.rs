@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use plotters::element::{PathElement, Polygon, Rectangle};
 use plotters::style::Color;
 
+use super::MapOptions;
 use super::legend::Legend;
 use super::paint::{Ink, Paints};
-use super::{ColourBy, MapOptions};
 use crate::allocator::PoolKind;
 use crate::analysis::layout::{Cell, Group, Layout, Row};
 use crate::render::draw::{self, Area, Drawn, INK, LABEL, MUTED, TITLE, Text};
@@ -164,7 +164,7 @@ impl<'a> Panel<'a> {
     }
 
     fn paints_sites(&self) -> bool {
-        self.legend.by == ColourBy::Site
+        self.legend.by.has_groups()
     }
 }
 

@@ -38,11 +38,14 @@ impl SvgBackend {
             Some(id) if filled => format!("url(#{id})"),
             _ => hex(color.rgb),
         };
-        let dash = doc.dash;
+        let (dash, outline) = (doc.dash, doc.outline);
         let out = doc.shape();
         geometry(out);
         if filled {
             let _ = write!(out, " fill=\"{paint}\"");
+            if let Some(width) = outline {
+                let _ = write!(out, " stroke=\"#ffffff\" stroke-width=\"{width}\"");
+            }
         } else {
             let _ = write!(out, " fill=\"none\" stroke=\"{paint}\"");
             let width = style.stroke_width();

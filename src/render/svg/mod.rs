@@ -64,6 +64,7 @@ struct Document {
     fill: Option<String>,
     dash: Option<(u32, u32)>,
     halo: bool,
+    outline: Option<u32>,
 }
 
 impl Svg {
@@ -79,6 +80,7 @@ impl Svg {
             fill: None,
             dash: None,
             halo: false,
+            outline: None,
         })))
     }
 
@@ -115,6 +117,12 @@ impl Svg {
     /// Draws the lines that follow in dashes of this length and gap (drawing units); `None` ends it.
     pub fn dash(&self, dash: Option<(u32, u32)>) {
         self.0.borrow_mut().dash = dash;
+    }
+
+    /// Puts a white rim of this width (drawing units) around the filled shapes that follow, so that they stand apart;
+    /// `None` ends it.
+    pub fn outline(&self, width: Option<u32>) {
+        self.0.borrow_mut().outline = width;
     }
 
     /// Puts a white rim around the texts that follow, so that they can be read on top of shapes.

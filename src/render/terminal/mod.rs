@@ -2,17 +2,21 @@
 
 mod fitting;
 mod info;
+mod leaks;
 pub(in crate::render) mod names;
 mod pinning;
 mod report;
 mod segments;
+mod stacks;
 mod top;
 mod verdict;
 mod whatif;
 
 pub use info::{headline, info};
+pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};
 pub use report::report;
 pub use segments::segments;
+pub use stacks::tree;
 pub use top::{heading, top};
 pub use verdict::{account, chronology, message, others, remedies, verdict};
 pub use whatif::{requests, whatif};

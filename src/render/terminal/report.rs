@@ -1,5 +1,6 @@
 //! The post-mortem in about 25 lines.
 
+use super::leaks::leaks_in_short;
 use super::pinning::pins;
 use super::top::top;
 use super::verdict;
@@ -23,6 +24,9 @@ const REMEDIES: usize = 3;
 
 /// Lines in the table of sites.
 const SITES: usize = 5;
+
+/// Lines in the table of what grows.
+const LEAKS: usize = 3;
 
 /// Lines in the table of what pins free memory.
 const PINS: usize = 3;
@@ -85,6 +89,10 @@ fn device_text(
     } else if sites > 0 {
         const TITLE: &str = "WHO HOLDS IT";
         out += &format!("\n{}", titled(&top(&device.top, TITLE, SITES, width), TITLE));
+    }
+    if !device.leaks.causes.is_empty() {
+        const TITLE: &str = "WHAT GROWS";
+        out += &format!("\n{}", titled(&leaks_in_short(&device.leaks, TITLE, LEAKS, width), TITLE));
     }
     let pinning = &device.segments.pinning;
     if pinning.pinned >= device.segments.fragmentation.totals.reserved / PINNED_SHARE {

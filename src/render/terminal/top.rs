@@ -2,59 +2,194 @@
 
 use super::moment_text;
 use super::names::{shared_directory, without};
-use crate::analysis::ranking::{Attribution, Ranking};
+use super::stacks::stacks;
+use crate::analysis::ranking::{Attribution, Ranking, Row, Unit, Window};
+use crate::history::Moment;
 use crate::render::table::{Align, Table};
-use crate::units::{bytes, count};
+use crate::text::printable;
+use crate::units::{bytes, count, duration};
 
-/// What the table of `ranking` shows, in one line.
+/// Columns of a table of long texts that goes to a file.
+const WIDEST: usize = 120;
+
+/// What the table of `ranking` shows, in one line; and what is to be known about it.
 pub fn heading(ranking: &Ranking) -> String {
     let inclusive = if ranking.attribution == Attribution::Inclusive { ", inclusive" } else { "" };
-    format!(
-        "device {}: {} live {}, by {}{inclusive}\n",
+    let mut text = format!(
+        "device {}: {} {}, by {}{inclusive}{}\n",
         ranking.device,
-        bytes(ranking.total),
-        moment_text(&ranking.at),
-        ranking.by
-    )
+        figure(ranking.total, ranking.unit),
+        what(ranking.metric, ranking.unit, &ranking.at, ranking.window),
+        ranking.by,
+        left_out(ranking.left_out, ranking.unit),
+    );
+    if let Some(note) = &ranking.note {
+        text += &format!("  {note}\n");
+    }
+    text
+}
+
+/// What is counted, and when: `live at the peak, event 764`.
+pub(super) fn what(metric: &str, unit: Unit, at: &Moment, window: Option<Window>) -> String {
+    let Some(window) = window else {
+        return format!("{metric} {}", moment_text(at));
+    };
+    let what = match (metric, unit) {
+        ("lifetime", Unit::Events) => "of lifetime (in events: the file has no times)",
+        ("lifetime", _) => "of lifetime",
+        ("bytes-time", Unit::ByteEvents) => "held (bytes × events: the file has no times)",
+        ("bytes-time", _) => "held (bytes × time)",
+        ("churn", _) => "allocated and freed again",
+        ("count", _) => "",
+        (other, _) => other,
+    };
+    let window = format!("in events {} to {}", count(window.first.into()), count(window.last.into()));
+    if what.is_empty() { window } else { format!("{what} {window}") }
+}
+
+/// What `--under` leaves out, in words.
+pub(super) fn left_out(value: u64, unit: Unit) -> String {
+    if value == 0 { String::new() } else { format!("; {} left out", figure(value, unit)) }
+}
+
+/// A figure with its unit: `12.4 ms`, `3.21 GiB`, `5.20 GiB·s`.
+pub(super) fn figure(value: u64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes => bytes(value),
+        Unit::Allocations => format!("{} allocations", count(value)),
+        Unit::Microseconds => duration(value),
+        Unit::Events => format!("{} events", count(value)),
+        // A thousand byte-milliseconds are a byte-second.
+        Unit::ByteMilliseconds => format!("{}·s", bytes(value / 1_000)),
+        Unit::ByteEvents => format!("{}·events", bytes(value)),
+    }
+}
+
+/// [`figure`] for a column whose heading or title has the unit.
+fn short(value: u64, unit: Unit) -> String {
+    match unit {
+        Unit::Allocations | Unit::Events => count(value),
+        _ => figure(value, unit),
+    }
 }
 
 /// The first `limit` sites of `ranking`, and one line for the rest, under `title`.
 pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -> String {
     if ranking.rows.is_empty() {
-        return "  no block is live\n".to_owned();
-    }
-    let mut table = Table::new([
-        (title, Align::Left),
-        ("live", Align::Right),
-        ("share", Align::Right),
-        ("blocks", Align::Right),
-        ("requested", Align::Right),
-    ])
-    .indent(2);
-    let shown = ranking.rows.iter().take(limit);
-    let shared = shared_directory(shown.clone().map(|row| row.site.as_str()));
-    for row in shown {
-        let site = without(&row.site, shared);
-        let site = match &row.function {
-            Some(function) => format!("{site}  {function}"),
-            None => site.to_owned(),
+        return match ranking.metric {
+            "live" => "  no block is live\n".to_owned(),
+            _ => "  nothing\n".to_owned(),
         };
-        table.row([site, bytes(row.bytes), percent(row.share), count(row.blocks), bytes(row.requested)]);
     }
-    let rest = &ranking.rows[limit.min(ranking.rows.len())..];
-    // Inclusive rows overlap, so that a sum of the rest would mean nothing.
-    if !rest.is_empty() && ranking.attribution == Attribution::Own {
-        let sum: u64 = rest.iter().map(|row| row.bytes).sum();
-        let requested: u64 = rest.iter().map(|row| row.requested).sum();
-        let blocks: u64 = rest.iter().map(|row| row.blocks).sum();
-        let share = rest.iter().map(|row| row.share).sum();
-        let name = format!("{} more", rest.len());
-        table.row([name, bytes(sum), percent(share), count(blocks), bytes(requested)]);
+    let is_bytes = ranking.unit == Unit::Bytes;
+    let mut columns =
+        vec![(title, Align::Left), (ranking.metric, Align::Right), ("share", Align::Right), ("blocks", Align::Right)];
+    columns.push(if is_bytes { ("requested", Align::Right) } else { ("bytes", Align::Right) });
+    let mut table = Table::new(columns).indent(2);
+    let shown = &ranking.rows[..limit.min(ranking.rows.len())];
+    let rest = Rest::new(ranking, limit);
+    // Only sites are paths: the names of regions and pools may have slashes too.
+    let is_path = matches!(ranking.by, "line" | "function" | "file");
+    let shared = if is_path { shared_directory(shown.iter().map(|row| row.site.as_str())) } else { 0 };
+    let all = shown.iter().map(|row| row.share).chain(rest.as_ref().map(|rest| rest.share));
+    // Inclusive rows overlap: nothing sums to 100.
+    let shares = match ranking.attribution {
+        Attribution::Own => percents(&all.collect::<Vec<_>>()),
+        Attribution::Inclusive => all.map(percent).collect(),
+    };
+    let amount = |row_bytes, requested| bytes(if is_bytes { requested } else { row_bytes });
+    for (row, share) in shown.iter().zip(&shares) {
+        let cells = [short(row.value, ranking.unit), share.clone(), count(row.blocks)];
+        let cells = std::iter::once(label(row, shared)).chain(cells);
+        table.row(cells.chain([amount(row.bytes, row.requested)]));
+        for why in &row.why {
+            let cells =
+                [format!("    {}", why.reason), short(why.value, ranking.unit), String::new(), count(why.blocks)];
+            table.row(cells);
+        }
     }
-    table.render(width)
+    if let (Some(rest), Some(share)) = (rest, shares.last()) {
+        let name = format!("{} more", ranking.rows.len() - limit);
+        let cells = [name, short(rest.value, ranking.unit), share.clone(), count(rest.blocks)];
+        table.row(cells.into_iter().chain([amount(rest.bytes, rest.requested)]));
+    }
+    // Names of regions and whole stacks have no bounds.
+    let is_long = !is_path && ranking.by != "module" || shown.iter().any(|row| !row.why.is_empty());
+    let mut text = table.render(if is_long { width.or(Some(WIDEST)) } else { width });
+    for row in shown.iter().filter(|row| !row.stacks.is_empty()) {
+        text += &format!("\n{}\n{}", printable(&label(row, shared)), stacks(&row.stacks, ranking.unit));
+    }
+    text
+}
+
+fn label(row: &Row, shared: usize) -> String {
+    if row.stack.is_some() {
+        // Directories and C++ frames would fill the screen.
+        let is_python = |line: &&str| line.contains(".py:");
+        let has_python = row.site.split(" < ").any(|line| is_python(&line));
+        let lines = row.site.split(" < ").filter(|line| !has_python || is_python(line));
+        return lines.map(|line| line.rsplit(['/', '\\']).next().unwrap_or(line)).collect::<Vec<_>>().join(" < ");
+    }
+    let site = without(&row.site, shared);
+    match &row.function {
+        Some(function) => format!("{site}  {function}"),
+        None => site.to_owned(),
+    }
+}
+
+/// The sum of the rows that are not shown.
+struct Rest {
+    value: u64,
+    bytes: u64,
+    requested: u64,
+    blocks: u64,
+    share: f64,
+}
+
+impl Rest {
+    fn new(ranking: &Ranking, limit: usize) -> Option<Self> {
+        let rows = &ranking.rows[limit.min(ranking.rows.len())..];
+        if rows.is_empty() || ranking.attribution == Attribution::Inclusive {
+            return None;
+        }
+        Some(Self {
+            value: rows.iter().map(|row| row.value).sum(),
+            bytes: rows.iter().map(|row| row.bytes).sum(),
+            requested: rows.iter().map(|row| row.requested).sum(),
+            blocks: rows.iter().map(|row| row.blocks).sum(),
+            share: rows.iter().map(|row| row.share).sum(),
+        })
+    }
 }
 
 /// A share as a percentage with one decimal.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
+}
+
+/// Shares as percentages with one decimal that sum to what the shares sum to: those cut most by rounding down are
+/// rounded up.
+fn percents(shares: &[f64]) -> Vec<String> {
+    let exact: Vec<f64> = shares.iter().map(|share| share * 1_000.0).collect();
+    let mut tenths: Vec<i64> = exact.iter().map(|value| value.floor() as i64).collect();
+    let sum = exact.iter().sum::<f64>().round() as i64;
+    let missing = (sum - tenths.iter().sum::<i64>()).max(0) as usize;
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    order.sort_by(|&a, &b| (exact[b] - exact[b].floor()).total_cmp(&(exact[a] - exact[a].floor())).then(a.cmp(&b)));
+    for &at in order.iter().take(missing) {
+        tenths[at] += 1;
+    }
+    tenths.into_iter().map(|tenth| format!("{}.{} %", tenth / 10, tenth % 10)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_sum_to_a_hundred() {
+        assert_eq!(percents(&[1.0 / 3.0; 3]), ["33.4 %", "33.3 %", "33.3 %"]);
+        assert_eq!(percents(&[0.9996, 0.0004]), ["100.0 %", "0.0 %"]);
+        assert_eq!(percents(&[]), Vec::<String>::new());
+    }
 }

@@ -9,7 +9,7 @@ use crate::text::printable;
 use crate::units::{bytes, count, duration};
 
 /// Width of text where the terminal's is not known.
-const WIDTH: usize = 110;
+pub(super) const WIDTH: usize = 110;
 
 /// The headline with its evidence.
 pub fn verdict(diagnosis: &Diagnosis, width: Option<usize>) -> String {
@@ -185,7 +185,7 @@ pub fn others(rest: &[Diagnosis], width: Option<usize>) -> String {
 }
 
 /// `text` behind `first`, wrapped at words, continued under its beginning.
-fn paragraph(first: &str, text: &str, width: usize) -> String {
+pub(super) fn paragraph(first: &str, text: &str, width: usize) -> String {
     let indent = first.chars().count();
     let room = width.saturating_sub(indent).max(30);
     let mut out = first.to_owned();

@@ -1,9 +1,12 @@
 //! The series as it is drawn: checked, and reduced to what the picture can show.
 
-use crate::analysis::series::{OTHER, Series};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
-/// Most bands drawn on their own; the smallest are added to "other".
-const MAX_BANDS: usize = 24;
+use crate::analysis::series::{OTHER, Series, What};
+
+/// Most groups with a colour of their own; the others are grey.
+const MAX_GROUPS: usize = 24;
 
 /// A series with as many values as columns everywhere and columns in order.
 pub(super) struct Data {
@@ -11,10 +14,18 @@ pub(super) struct Data {
     pub x0: u64,
     /// Edges of the columns relative to `x0`: one more than columns, never decreasing, the last one above 0.
     pub edges: Vec<f64>,
-    /// Lowest first. Largest sites first, "other" last.
+    /// Lowest first, "other" last.
     pub bands: Vec<Row>,
+    /// What the colours stand for, lowest first; the last one is grey when it stands for everything else.
+    pub groups: Vec<Group>,
     /// Empty when nothing is known.
     pub reserved: Vec<u64>,
+    /// Highest live bytes of each column.
+    pub active: Vec<u64>,
+    /// Lowest sum of the bands in each column.
+    pub lowest: Vec<u64>,
+    /// Bytes asked for; empty when nothing is known.
+    pub requested: Vec<u64>,
     /// Sum of the bands in each column.
     pub totals: Vec<u64>,
     /// The first column with the largest total.
@@ -23,18 +34,34 @@ pub(super) struct Data {
 
 /// One band.
 pub(super) struct Row {
-    /// The site's name; `None` for "other".
+    /// The name; `None` for "other".
     pub site: Option<String>,
     /// For the tooltip.
     pub detail: Option<String>,
     /// Bytes in each column.
     pub values: Vec<u64>,
+    /// Row of [`Data::groups`].
+    pub group: usize,
+}
+
+/// The bands of one colour.
+pub(super) struct Group {
+    /// Their common name; `None` for everything else.
+    pub site: Option<String>,
+    /// How many bands.
+    pub bands: usize,
+    /// Their bytes at the peak.
+    pub at_peak: u64,
+    /// The most that they hold in any column.
+    pub most: u64,
 }
 
 impl Data {
     /// Reduces `series` to at most `columns` columns, in the way that it was made itself: each takes its values at the
     /// event where the sum is largest, so that the peak stays.
-    pub fn new(series: &Series, columns: usize) -> Self {
+    ///
+    /// At most `max_bands` bands stay: those with the largest area.
+    pub fn new(series: &Series, columns: usize, max_bands: usize) -> Self {
         let n = series.x.len();
         let value = |values: &[u64], i: usize| values.get(i).copied().unwrap_or(0);
         let all: Vec<u64> = (0..n)
@@ -59,14 +86,30 @@ impl Data {
             *end = end.max(1.0);
         }
 
-        let reserved = match series.reserved.is_empty() {
-            true => Vec::new(),
-            false => (0..groups)
-                .map(|g| (start(g)..start(g + 1)).map(|i| value(&series.reserved, i)).max().unwrap_or(0))
-                .collect(),
+        let extreme = |values: &[u64], of: fn(u64, u64) -> u64| -> Vec<u64> {
+            let column = |g| (start(g)..start(g + 1)).map(|i| value(values, i)).reduce(of).unwrap_or(0);
+            if values.is_empty() { Vec::new() } else { (0..groups).map(column).collect() }
         };
         let totals: Vec<u64> = chosen.iter().map(|&i| all[i]).collect();
-        Self { x0, edges, bands: rows(series, &chosen), reserved, peak: first_max(0..groups, &totals), totals }
+        let requested = match series.requested.is_empty() {
+            true => Vec::new(),
+            false => chosen.iter().map(|&i| value(&series.requested, i)).collect(),
+        };
+        let peak = first_max(0..groups, &totals);
+        let mut bands = rows(series, &chosen, max_bands);
+        let groups = group(&mut bands, peak);
+        Self {
+            x0,
+            edges,
+            bands,
+            groups,
+            reserved: extreme(&series.reserved, u64::max),
+            active: extreme(&series.active, u64::max),
+            lowest: extreme(&series.lowest, u64::min),
+            requested,
+            totals,
+            peak,
+        }
     }
 
     /// The largest total.
@@ -85,24 +128,71 @@ impl Data {
     }
 }
 
-fn rows(series: &Series, chosen: &[usize]) -> Vec<Row> {
+fn rows(series: &Series, chosen: &[usize], max_bands: usize) -> Vec<Row> {
     let take = |values: &[u64]| -> Vec<u64> { chosen.iter().map(|&i| values.get(i).copied().unwrap_or(0)).collect() };
     // Only the last one: a function may be called that, too.
-    let (sites, other) = match series.bands.split_last() {
-        Some((last, sites)) if last.site == OTHER => (sites, Some(last)),
+    let (named, other) = match series.bands.split_last() {
+        Some((last, named)) if last.site == OTHER => (named, Some(last)),
         _ => (&series.bands[..], None),
     };
-    let (sites, small) = sites.split_at(sites.len().min(MAX_BANDS));
-    let mut rows: Vec<Row> = sites
+    let area = |at: &usize| named[*at].values.iter().fold(0u128, |sum, &value| sum + u128::from(value));
+    let mut order: Vec<usize> = (0..named.len()).collect();
+    // Where bands are groups, the first are the largest at their own highest point.
+    if series.what != What::Live {
+        order.sort_by_key(|at| (Reverse(area(at)), *at));
+    }
+    let small = order.split_off(order.len().min(max_bands));
+    order.sort_unstable();
+    let row = |site, detail, values| Row { site, detail, values, group: 0 };
+    let mut rows: Vec<Row> = order
         .iter()
-        .map(|b| Row { site: Some(b.site.clone()), detail: b.detail.clone(), values: take(&b.values) })
+        .map(|&at| &named[at])
+        .map(|band| row(Some(band.site.clone()), band.detail.clone(), take(&band.values)))
         .collect();
-    let other = other.into_iter().chain(small).map(|band| take(&band.values)).reduce(|mut sum, values| {
+    let rest = other.into_iter().chain(small.iter().map(|&at| &named[at]));
+    let other = rest.map(|band| take(&band.values)).reduce(|mut sum, values| {
         sum.iter_mut().zip(values).for_each(|(s, v)| *s = s.saturating_add(v));
         sum
     });
     if let Some(values) = other {
-        rows.push(Row { site: None, detail: None, values });
+        rows.push(row(None, None, values));
     }
     rows
+}
+
+/// Puts the rows into groups of one name, in the order in which names first occur from below.
+fn group(rows: &mut [Row], peak: usize) -> Vec<Group> {
+    let mut areas: HashMap<&str, u128> = HashMap::new();
+    for row in rows.iter() {
+        let area = row.values.iter().fold(0u128, |sum, &value| sum + u128::from(value));
+        *areas.entry(row.site.as_deref().unwrap_or_default()).or_default() += area;
+    }
+    let mut largest: Vec<(Reverse<u128>, &str)> = areas.into_iter().map(|(site, area)| (Reverse(area), site)).collect();
+    largest.sort_unstable();
+    let kept: Vec<String> = largest.into_iter().take(MAX_GROUPS).map(|(_, site)| site.to_owned()).collect();
+    let name_of = |row: &Row| row.site.clone().filter(|site| kept.contains(site));
+    let mut names: Vec<Option<String>> = Vec::new();
+    for name in rows.iter().map(name_of) {
+        if name.is_some() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.push(None);
+    let mut sums = vec![vec![0u64; rows.first().map_or(0, |row| row.values.len())]; names.len()];
+    let mut groups: Vec<Group> =
+        names.iter().map(|site| Group { site: site.clone(), bands: 0, at_peak: 0, most: 0 }).collect();
+    for row in rows.iter_mut() {
+        let name = name_of(row);
+        row.group = names.iter().position(|other| *other == name).unwrap_or(names.len() - 1);
+        groups[row.group].bands += 1;
+        sums[row.group].iter_mut().zip(&row.values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
+    }
+    for (group, sums) in groups.iter_mut().zip(&sums) {
+        group.at_peak = sums.get(peak).copied().unwrap_or(0);
+        group.most = sums.iter().copied().max().unwrap_or(0);
+    }
+    if groups.last().is_some_and(|group| group.bands == 0) {
+        groups.pop();
+    }
+    groups
 }

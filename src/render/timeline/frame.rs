@@ -5,6 +5,7 @@ use plotters::prelude::ChartContext;
 
 use super::axes::Axis;
 use super::data::Data;
+use super::lanes::Lanes;
 use super::marks::Place;
 use crate::analysis::series::{Mark, Series};
 use crate::render::palette::Paint;
@@ -12,6 +13,10 @@ use crate::render::svg::SvgBackend;
 
 /// Dashes of the capacity line.
 pub(super) const DASH: (u32, u32) = (48, 24);
+/// Dashes of the line of requested bytes.
+pub(super) const FINE_DASH: (u32, u32) = (16, 16);
+/// Height of a lane of named regions, in pixels.
+pub(super) const LANE: i32 = 15;
 /// Height of a row of mark labels, in pixels.
 pub(super) const LABEL_ROW: i32 = 17;
 pub(super) type Chart<'a> = ChartContext<'a, SvgBackend, Cartesian2d<Axis, Axis>>;
@@ -35,4 +40,6 @@ pub(super) struct Frame {
     pub legend: (i32, i32),
     /// Marks with a label, and where it stands.
     pub labels: Vec<(usize, String, Place)>,
+    /// Named regions above the plot.
+    pub lanes: Lanes,
 }

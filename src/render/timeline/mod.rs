@@ -3,20 +3,25 @@
 //! One panel a device, all on the same scale. [`Series`] in, one self-contained SVG out; its size depends on the
 //! picture's width and the number of bands, never on the number of events.
 
+mod areas;
 mod axes;
 mod data;
 mod frame;
+mod lanes;
 mod legend;
 mod marks;
 mod overlay;
 mod panel;
+mod text;
+
+pub use text::timeline_text;
 
 use plotters::prelude::IntoDrawingArea;
 use plotters::style::WHITE;
 
 use super::draw;
 use super::svg::{Svg, px};
-use crate::analysis::series::Series;
+use crate::analysis::series::{Series, What};
 use frame::{Frame, Panel};
 
 /// Most panels in one picture.
@@ -25,6 +30,12 @@ const MAX_PANELS: usize = 64;
 const MAX_COLUMNS: usize = 3_200;
 /// Marks of one kind over all panels; more in one panel would be a solid area.
 const MAX_MARKS: usize = 400;
+/// Bands of one panel that are drawn, where each is a group.
+const MAX_BANDS: usize = 24;
+/// Ribbons (single blocks or segments) over all panels.
+const MAX_RIBBONS: usize = 1_000;
+/// Longest picture, in bytes: with more the ribbons are halved in number.
+const MAX_LENGTH: usize = 1_900_000;
 
 /// What the caller decides about a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,13 +60,27 @@ impl Default for TimelineOptions {
 /// Never fails: a series without columns gives a panel that says so, and values or columns that do not fit together are
 /// taken as zero.
 pub fn timeline_svg(series: &[Series], options: &TimelineOptions) -> String {
+    let mut ribbons = MAX_RIBBONS;
+    loop {
+        let svg = draw_all(series, options, ribbons);
+        let has_ribbons = series.iter().any(|series| series.what != What::Live);
+        if svg.len() <= MAX_LENGTH || !has_ribbons || ribbons == 0 {
+            return svg;
+        }
+        ribbons /= 2;
+    }
+}
+
+/// The picture with at most this many ribbons.
+fn draw_all(series: &[Series], options: &TimelineOptions, ribbons: usize) -> String {
     let shown = &series[..series.len().min(MAX_PANELS)];
     let width = options.width.clamp(600, 8_000);
     let height = options.height.unwrap_or(if shown.len() > 1 { 240 } else { 420 }).clamp(200, 4_000);
     let share = |total: usize| total / shown.len().max(1);
     let columns = share(MAX_COLUMNS).min(2 * width as usize);
+    let bands = |series: &Series| if series.what == What::Live { MAX_BANDS } else { share(ribbons) };
 
-    let panels: Vec<Panel> = shown.iter().map(|s| Panel::new(s, columns, share(MAX_MARKS))).collect();
+    let panels: Vec<Panel> = shown.iter().map(|s| Panel::new(s, columns, bands(s), share(MAX_MARKS))).collect();
     // One scale for all, so that panels can be compared.
     let top = panels.iter().map(Panel::scale_top).max().unwrap_or(0);
     let mut frames: Vec<Frame> = Vec::new();

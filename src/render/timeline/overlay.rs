@@ -4,12 +4,25 @@ use std::collections::BTreeSet;
 
 use plotters::style::Color;
 
-use super::draw::{self, ALARM, Area, Drawn, INK, LABEL, MUTED};
+use super::draw::{self, ALARM, Area, Drawn, INK, LABEL};
 use super::frame::{Chart, DASH, Frame, LABEL_ROW, Panel};
 use super::marks::OFFSET;
 use crate::analysis::series::{Mark, MarkKind, Unit};
 use crate::render::svg::{Rgb, Svg, px};
 use crate::units::{bytes, count, duration};
+
+/// A bound that is the same all the time.
+pub(super) struct Level {
+    pub name: &'static str,
+    pub value: u64,
+    pub colour: Rgb,
+}
+
+impl Level {
+    fn text(&self) -> String {
+        format!("{} {}", self.name, bytes(self.value))
+    }
+}
 
 /// Lines of marks closer than this (drawing units) look like one, and only one is drawn.
 const NEAR: i32 = 15;
@@ -17,9 +30,12 @@ const NEAR: i32 = 15;
 /// Draws it all.
 pub(super) fn draw(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel, frame: &Frame) -> Drawn {
     steps(svg, area, chart, panel)?;
-    capacity_line(svg, area, chart, panel)?;
+    let levels = panel.levels();
+    for level in &levels {
+        level_line(svg, area, chart, panel, level)?;
+    }
     let drawn = marks(svg, area, chart, panel, frame)?;
-    capacity_label(svg, area, chart, panel, &drawn)
+    level_labels(svg, area, chart, panel, &levels, &drawn)
 }
 
 /// Drawing units of a point of the chart.
@@ -81,7 +97,7 @@ fn marks(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel, frame: &Frame) ->
 /// Draws the label of mark `i` beside its leader at `x`; returns where the leader starts. `None` when it has no place.
 fn label(area: &Area, frame: &Frame, i: usize, x: i32, colour: Rgb) -> Result<Option<i32>, draw::Error> {
     let Some((_, text, place)) = frame.labels.iter().find(|l| l.0 == i) else { return Ok(None) };
-    let y = px(frame.plot.1 - 6 - LABEL_ROW / 2 - place.row as i32 * LABEL_ROW);
+    let y = px(frame.plot.1 - frame.lanes.height() - 6 - LABEL_ROW / 2 - place.row as i32 * LABEL_ROW);
     // Flags are set towards their leader, so that the estimate of their width does not show.
     let style = LABEL.colour(colour);
     match place.left > x {
@@ -91,33 +107,51 @@ fn label(area: &Area, frame: &Frame, i: usize, x: i32, colour: Rgb) -> Result<Op
     Ok(Some(y - px(6)))
 }
 
-fn capacity_line(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel) -> Drawn {
-    let Some(capacity) = panel.series.capacity.filter(|&c| visible(chart, c)) else { return Ok(()) };
+fn level_line(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel, level: &Level) -> Drawn {
+    if !visible(chart, level.value) {
+        return Ok(());
+    }
     let xs = chart.plotting_area().get_pixel_range().0;
-    let y = at(chart, panel, 0, capacity).1;
-    svg.title(Some(&format!("capacity {}", bytes(capacity))));
+    let y = at(chart, panel, 0, level.value).1;
+    svg.title(Some(&level.text()));
     svg.dash(Some(DASH));
-    draw::line(area, &[(xs.start, y), (xs.end, y)], draw::stroke(MUTED, 12))?;
+    draw::line(area, &[(xs.start, y), (xs.end, y)], draw::stroke(level.colour, 12))?;
     svg.dash(None);
     svg.title(None);
     Ok(())
 }
 
-/// The label of the capacity, above its line where no vertical line crosses it.
-fn capacity_label(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel, lines: &BTreeSet<i32>) -> Drawn {
-    let Some(capacity) = panel.series.capacity else { return Ok(()) };
+/// The labels of the levels, above their lines where no vertical line crosses them; those above the picture at its top.
+fn level_labels(
+    svg: &Svg,
+    area: &Area,
+    chart: &Chart,
+    panel: &Panel,
+    levels: &[Level],
+    lines: &BTreeSet<i32>,
+) -> Drawn {
     let (xs, ys) = chart.plotting_area().get_pixel_range();
-    let (text, y) = match visible(chart, capacity) {
-        true => (format!("capacity {}", bytes(capacity)), at(chart, panel, 0, capacity).1 - px(8)),
-        false => (format!("↑ capacity {}", bytes(capacity)), ys.start + px(8)),
-    };
-    let width = LABEL.width(&text);
-    let (first, last) = (xs.start + px(6), xs.end - width - px(6));
-    let free = |left: &i32| lines.range(left - px(3)..=left + width + px(3)).next().is_none();
-    let left = (0..=12).map(|i| first + (last - first) * i / 12).find(free).unwrap_or(first);
-    svg.halo(true);
-    draw::text(area, &text, (left, y), &LABEL.colour(MUTED))?;
-    svg.halo(false);
+    let mut taken: Vec<(i32, i32, i32)> = Vec::new();
+    for level in levels {
+        let (text, y) = match visible(chart, level.value) {
+            true => (level.text(), at(chart, panel, 0, level.value).1 - px(8)),
+            false => (format!("↑ {}", level.text()), ys.start + px(8)),
+        };
+        let width = LABEL.width(&text);
+        let (first, last) = (xs.start + px(6), xs.end - width - px(6));
+        let is_apart = |left: i32| {
+            taken.iter().all(|&(from, to, other)| {
+                left > to + px(6) || left + width + px(6) < from || y.abs_diff(other) >= px(16) as u32
+            })
+        };
+        let free = |left: &i32| lines.range(left - px(3)..=left + width + px(3)).next().is_none() && is_apart(*left);
+        let places = || (0..=12).map(|i| first + (last - first) * i / 12);
+        let Some(left) = places().find(free).or_else(|| places().find(|&left| is_apart(left))) else { continue };
+        taken.push((left, left + width, y));
+        svg.halo(true);
+        draw::text(area, &text, (left, y), &LABEL.colour(level.colour))?;
+        svg.halo(false);
+    }
     Ok(())
 }
 
@@ -125,9 +159,16 @@ fn visible(chart: &Chart, value: u64) -> bool {
     value as f64 <= chart.y_range().end
 }
 
-fn tooltip(panel: &Panel, mark: &Mark) -> String {
-    match panel.series.unit {
-        Unit::Event => format!("{}\nevent {}", mark.label, count(mark.x)),
-        Unit::Microseconds => format!("{}\n{} after the first event", mark.label, duration(mark.x)),
+pub(super) fn tooltip(panel: &Panel, mark: &Mark) -> String {
+    let place = |x: u64| match panel.series.unit {
+        Unit::Event => format!("event {}", count(x)),
+        Unit::Microseconds => format!("{} after the first event", duration(x)),
+    };
+    match (mark.x_end, panel.series.unit) {
+        (None, _) => format!("{}\n{}", mark.label, place(mark.x)),
+        (Some(end), Unit::Event) => format!("{}\n{} to {}", mark.label, place(mark.x), count(end)),
+        (Some(end), Unit::Microseconds) => {
+            format!("{}\n{}, for {}", mark.label, place(mark.x), duration(end.saturating_sub(mark.x)))
+        }
     }
 }

@@ -4,15 +4,18 @@ use plotters::chart::ChartBuilder;
 use plotters::prelude::{AreaSeries, Color, LineSeries};
 use plotters::style::TRANSPARENT;
 
+use super::areas;
 use super::axes::{self, Axis};
 use super::data::Data;
-use super::draw::{self, ALARM, AXIS, Area, Drawn, GRID, IDLE, INK, LABEL, MUTED, TITLE};
-use super::frame::{Chart, DASH, Frame, LABEL_ROW, Panel};
+use super::draw::{self, ALARM, AXIS, Area, Drawn, GRID, IDLE, INK, LABEL, MUTED, TITLE, WHITE};
+use super::frame::{Chart, DASH, FINE_DASH, Frame, LABEL_ROW, Panel};
+use super::lanes::Lanes;
 use super::legend::{self, LineRow};
 use super::marks::{self, Wanted};
-use super::overlay;
-use crate::analysis::series::{Mark, MarkKind, Series, Unit};
-use crate::render::palette;
+use super::overlay::{self, Level};
+use crate::analysis::series::{Mark, MarkKind, Series, Unit, What, size_classes};
+use crate::analysis::steps::StepSource;
+use crate::render::palette::{self, Paint};
 use crate::render::svg::{Svg, px, shorten_to};
 use crate::units::{bytes, count};
 
@@ -20,14 +23,14 @@ use crate::units::{bytes, count};
 const LABEL_WIDTH: i32 = px(260);
 
 impl<'a> Panel<'a> {
-    pub fn new(series: &'a Series, columns: usize, max_marks: usize) -> Self {
-        let data = Data::new(series, columns);
-        let paints = palette::paints(data.bands.iter().map(|row| row.site.as_deref()));
+    pub fn new(series: &'a Series, columns: usize, max_bands: usize, max_marks: usize) -> Self {
+        let data = Data::new(series, columns, max_bands);
+        let paints = paints(series, &data);
         let mut marks = series.marks.clone();
         let has_peak = marks.iter().any(|m| m.kind == MarkKind::Peak);
         if let (false, Some(edge)) = (has_peak, data.edges.get(data.peak).filter(|_| data.peak_total() > 0)) {
             let label = format!("peak {}", bytes(data.peak_total()));
-            marks.push(Mark { kind: MarkKind::Peak, x: data.x0.saturating_add(*edge as u64), label });
+            marks.push(Mark { kind: MarkKind::Peak, x: data.x0.saturating_add(*edge as u64), x_end: None, label });
         }
         Self { series, data, paints, marks, max_marks }
     }
@@ -35,7 +38,19 @@ impl<'a> Panel<'a> {
     /// The value that the common scale must reach: the capacity too, unless it would flatten everything else.
     pub fn scale_top(&self) -> u64 {
         let top = self.data.top();
-        self.series.capacity.filter(|&c| c / 4 <= top).unwrap_or(0).max(top)
+        let levels = self.levels();
+        levels.iter().map(|level| level.value).filter(|&value| value / 4 <= top).max().unwrap_or(0).max(top)
+    }
+
+    /// The bounds that are drawn as lines.
+    pub fn levels(&self) -> Vec<Level> {
+        let capacity = self.series.capacity.map(|value| Level { name: "capacity", value, colour: MUTED });
+        let limit = self.series.limit.map(|limit| Level {
+            name: if limit.exact { "limit" } else { "limit, at least" },
+            value: limit.bytes,
+            colour: ALARM,
+        });
+        capacity.into_iter().chain(limit).collect()
     }
 
     /// Places the panel below `top`; all in pixels.
@@ -47,10 +62,11 @@ impl<'a> Panel<'a> {
         let labels: Vec<_> =
             wanted.into_iter().zip(places).filter_map(|((i, text, _), place)| Some((i, text, place?))).collect();
         let rows = labels.iter().map(|l| l.2.row as i32 + 1).max().unwrap_or(0);
-        let plot_top = top + 40 + rows * LABEL_ROW + 6;
-        let height = height.max(legend::height(self.data.bands.len(), self.lines().len()));
+        let lanes = Lanes::new(self, px(left), px(right));
+        let plot_top = top + 40 + rows * LABEL_ROW + 6 + lanes.height();
+        let height = height.max(legend::height(self.data.groups.len(), self.lines(&lanes).len()));
         let plot = (left, plot_top, right, plot_top + height);
-        Frame { top, bottom: plot.3 + 52, plot, legend: (right + 24, width - 16), labels }
+        Frame { top, bottom: plot.3 + 52, plot, legend: (right + 24, width - 16), labels, lanes }
     }
 
     /// The marks that want a label, most important first: the last OOM, the peak, the OOMs before.
@@ -71,7 +87,7 @@ impl<'a> Panel<'a> {
     }
 
     /// Position on the axis, 0 to 1.
-    fn fraction(&self, x: u64) -> f64 {
+    pub fn fraction(&self, x: u64) -> f64 {
         (x.saturating_sub(self.data.x0) as f64 / self.end()).clamp(0.0, 1.0)
     }
 
@@ -79,21 +95,49 @@ impl<'a> Panel<'a> {
         self.data.edges.last().copied().unwrap_or(1.0).max(1.0)
     }
 
-    fn lines(&self) -> Vec<LineRow> {
+    /// Bytes lost to rounding at the peak.
+    fn rounding(&self) -> Option<u64> {
+        let requested = *self.data.requested.get(self.data.peak)?;
+        let active = *self.data.active.get(self.data.peak)?;
+        (self.series.what != What::Segments).then(|| active.saturating_sub(requested))
+    }
+
+    /// Whether the line of requested bytes can be told from the sum.
+    fn shows_requested(&self) -> bool {
+        self.rounding().is_some_and(|rounding| rounding > self.data.peak_total() / 25)
+    }
+
+    fn lines(&self, lanes: &Lanes) -> Vec<LineRow> {
         let mut lines = Vec::new();
         let mut add = |colour, dash, name, figure| lines.push(LineRow { colour, dash, name, figure });
-        if let Some(&most) = self.data.reserved.iter().max() {
-            add(INK, None, "reserved, at most", bytes(most));
+        let most = |values: &[u64]| values.iter().copied().max();
+        if self.series.what == What::Segments {
+            if let Some(most) = most(&self.data.active) {
+                add(MUTED, None, "live (darker), at most", bytes(most));
+            }
+        } else {
+            if let Some(rounding) = self.rounding() {
+                let line = if self.shows_requested() { INK } else { WHITE };
+                add(line, Some(FINE_DASH), "lost to rounding", bytes(rounding));
+            }
+            if let Some(most) = most(&self.data.reserved) {
+                add(INK, None, "reserved, at most", bytes(most));
+            }
         }
-        if let Some(capacity) = self.series.capacity {
-            add(MUTED, Some(DASH), "capacity", bytes(capacity));
+        for level in self.levels() {
+            add(level.colour, Some(DASH), level.name, bytes(level.value));
         }
         let number = |kind| self.marks.iter().filter(|m| m.kind == kind).count() as u64;
         if number(MarkKind::Oom) > 0 {
             add(ALARM, None, "out of memory", format!("{}×", count(number(MarkKind::Oom))));
         }
         if number(MarkKind::Step) > 0 {
-            add(MUTED, None, "steps", count(number(MarkKind::Step)));
+            let is_guess = matches!(self.series.steps, Some(StepSource::Period { .. }));
+            let name = if is_guess { "steps, found by repetition" } else { "steps" };
+            add(MUTED, None, name, count(number(MarkKind::Step)));
+        }
+        if lanes.left_out > 0 {
+            add(WHITE, None, "regions not shown", count(lanes.left_out as u64));
         }
         lines
     }
@@ -115,10 +159,11 @@ impl<'a> Panel<'a> {
             .y_label_area_size(px(left))
             .x_label_area_size(px(42))
             .build_cartesian_2d(x_axis, y_axis)?;
-        self.areas(svg, &mut chart)?;
+        self.areas(svg, area, &mut chart)?;
+        frame.lanes.draw(svg, area, self, plot_top)?;
         overlay::draw(svg, area, &chart, self, frame)?;
         let at = (px(frame.legend.0), px(frame.legend.1), px(plot_top));
-        legend::draw(svg, area, &self.data, &self.paints, &self.lines(), at)
+        legend::draw(svg, area, self.series, &self.data, &self.paints, &self.lines(&frame.lanes), at)
     }
 
     fn axes(&self, left: i32, width: i32, top: u64) -> (Axis, Axis) {
@@ -138,12 +183,13 @@ impl<'a> Panel<'a> {
         (Axis { end: self.end(), ticks: x_ticks }, Axis { end: y_end, ticks: axes::byte_ticks(y_end) })
     }
 
-    fn areas(&self, svg: &Svg, chart: &mut Chart) -> Drawn {
+    fn areas(&self, svg: &Svg, area: &Area, chart: &mut Chart) -> Drawn {
         let data = &self.data;
-        let most_reserved = data.reserved.iter().copied().max().unwrap_or(0);
-        svg.title(Some("reserved by the allocator, held by no allocation"));
-        chart.draw_series(AreaSeries::new(data.steps(&data.reserved), 0.0, draw::rgb(IDLE).filled()))?;
-        svg.title(None);
+        if self.series.what != What::Segments {
+            svg.title(Some("reserved by the allocator, held by no allocation"));
+            chart.draw_series(AreaSeries::new(data.steps(&data.reserved), 0.0, draw::rgb(IDLE).filled()))?;
+            svg.title(None);
+        }
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -159,21 +205,50 @@ impl<'a> Panel<'a> {
             })
             .set_all_tick_mark_size(40)
             .draw()?;
-
-        // Each area goes down to zero and is covered by the next smaller sum: half the points of true bands.
-        let mut sums = data.totals.clone();
-        for (i, row) in data.bands.iter().enumerate().rev() {
-            let paint = self.paints.get(i);
-            svg.title(Some(&legend::tooltip(data, i)));
-            svg.fill(paint.and_then(|p| p.pattern));
-            let colour = draw::rgb(paint.map_or(palette::OTHER, |p| p.colour));
-            chart.draw_series(AreaSeries::new(data.steps(&sums), 0.0, colour.filled()))?;
-            svg.fill(None);
-            sums.iter_mut().zip(&row.values).for_each(|(sum, v)| *sum = sum.saturating_sub(*v));
+        match self.series.what {
+            What::Live => {
+                areas::stacked(svg, chart, self)?;
+                areas::swings(svg, area, chart, data)?;
+            }
+            What::Blocks | What::Segments => areas::ribbons(svg, area, chart, self)?,
         }
-        svg.title(Some(&format!("reserved, at most {}", bytes(most_reserved))));
-        chart.draw_series(LineSeries::new(data.steps(&data.reserved), draw::stroke(INK, 14)))?;
+        if self.shows_requested() {
+            svg.title(Some("asked for by the program; the rest of the blocks is lost to rounding"));
+            svg.dash(Some(FINE_DASH));
+            chart.draw_series(LineSeries::new(data.steps(&data.requested), draw::stroke(INK, 8)))?;
+            svg.dash(None);
+            svg.title(None);
+        }
+        if self.series.what == What::Segments {
+            svg.title(Some("live: held by allocations"));
+            chart.draw_series(AreaSeries::new(data.steps(&data.active), 0.0, draw::rgb(INK).mix(0.45)))?;
+        } else {
+            let most = data.reserved.iter().copied().max().unwrap_or(0);
+            svg.title(Some(&format!("reserved, at most {}", bytes(most))));
+            chart.draw_series(LineSeries::new(data.steps(&data.reserved), draw::stroke(INK, 14)))?;
+        }
         svg.title(None);
         Ok(())
+    }
+}
+
+/// A paint for each group. The largest come first, so that patterns fall to small ones.
+fn paints(series: &Series, data: &Data) -> Vec<Paint> {
+    let names = || data.groups.iter().map(|group| group.site.as_deref());
+    match (series.what, series.by) {
+        (What::Live, "size") => {
+            let classes: Vec<String> = size_classes().collect();
+            let place = |name: &str| classes.iter().position(|class| class == name).unwrap_or(0);
+            names().map(|name| palette::shade(name.map(place), classes.len())).collect()
+        }
+        (What::Live, _) => palette::paints(names()),
+        _ => {
+            let mut order: Vec<usize> = (0..data.groups.len()).collect();
+            order.sort_by_key(|&at| (std::cmp::Reverse(data.groups[at].most), at));
+            let by_size = palette::paints(order.iter().map(|&at| data.groups[at].site.as_deref()));
+            let mut paints = by_size.clone();
+            order.iter().zip(by_size).for_each(|(&at, paint)| paints[at] = paint);
+            paints
+        }
     }
 }
