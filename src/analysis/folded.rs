@@ -127,7 +127,7 @@ fn names(sites: &Sites, slot: usize, keep: Frames, own: &mut BTreeSet<String>) -
     if slot >= snapshot.stacks.len() {
         return vec![frame_name(&sites.name(sites.of_slot(slot)))];
     }
-    let name = |frame| {
+    let name = |frame: FrameId| {
         let name = frame_name(&label(snapshot, frame));
         if sites.is_visible(frame) && !own.contains(&name) {
             own.insert(name.clone());

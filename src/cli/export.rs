@@ -111,10 +111,7 @@ impl Format {
 
     /// Whether it is made of the part of the file that `--window`, `--redact` and `--strip-prefix` choose.
     fn takes_part(self) -> bool {
-        match self {
-            Self::Pickle | Self::Json => true,
-            _ => false,
-        }
+        matches!(self, Self::Pickle | Self::Json)
     }
 
     /// Writes `job` to `out` in this format.

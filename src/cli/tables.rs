@@ -82,7 +82,8 @@ pub fn add(root: &Path, args: &TableArgs, existing: Existing, input: &InputArgs)
         ranked.push((rank_of(&file, args)?, file));
     }
     ranked.sort();
-    if let Some([(rank, one), (_, other)]) = ranked.array_windows().find(|[(a, _), (b, _)]| a == b) {
+    let mut pairs = ranked.iter().zip(ranked.iter().skip(1));
+    if let Some(((rank, one), (_, other))) = pairs.find(|((a, _), (b, _))| a == b) {
         bail!("{} and {} are both rank {}: export one of them", one.display(), other.display(), rank.rank);
     }
     let work = |(rank, file): &(Rank, PathBuf)| {

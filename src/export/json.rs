@@ -84,9 +84,9 @@ struct AnnotationRow<'a> {
 impl SnapshotFormat for Json {
     fn write(&self, excerpt: &Excerpt, out: &mut dyn Write) -> Result<()> {
         let snapshot = excerpt.snapshot;
-        write!(out, "{{\n\"format\": {},\n", serde_json::to_string(&snapshot.format)?)?;
-        write!(out, "\"visible_devices\": {},\n", snapshot.visible_devices)?;
-        write!(out, "\"settings\": {},\n", serde_json::to_string(excerpt.names.settings())?)?;
+        writeln!(out, "{{\n\"format\": {},", serde_json::to_string(&snapshot.format)?)?;
+        writeln!(out, "\"visible_devices\": {},", snapshot.visible_devices)?;
+        writeln!(out, "\"settings\": {},", serde_json::to_string(excerpt.names.settings())?)?;
         let mut json = Rows { excerpt, snapshot, out };
         json.list("frames", 0..snapshot.frames.len(), Rows::frame)?;
         json.separate()?;

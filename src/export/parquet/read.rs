@@ -110,13 +110,11 @@ fn column(schema: &ColumnSchema, reader: ColumnReader, rows: usize) -> Result<Co
     Ok(Column { values, valid })
 }
 
+/// Values, and which of them are there.
+type Read<T> = (Vec<<T as DataType>::T>, Option<Vec<bool>>);
+
 /// The values of `rows` rows, `blank` where they are missing, and which are there.
-fn get<T: DataType>(
-    reader: ColumnReader,
-    rows: usize,
-    schema: &ColumnSchema,
-    blank: T::T,
-) -> Result<(Vec<T::T>, Option<Vec<bool>>)> {
+fn get<T: DataType>(reader: ColumnReader, rows: usize, schema: &ColumnSchema, blank: T::T) -> Result<Read<T>> {
     let mut reader = get_typed_column_reader::<T>(reader);
     let (mut present, mut levels) = (Vec::new(), Vec::new());
     let mut read = 0;
