@@ -13,6 +13,7 @@ mod export;
 pub mod files;
 mod flame;
 mod fleet;
+mod flame;
 mod help;
 mod howto;
 mod info;
