@@ -268,7 +268,7 @@ fn a_trace_has_the_counters_failures_and_regions() {
                     assert_eq!(values.clone().max(), peak["bytes"].as_u64(), "{file} {counter}");
                 }
                 if !device["peak"].is_null() && device["trace"]["complete"] == true {
-                    assert_eq!(values.last(), device["totals"][counter].as_u64(), "{file} {counter}");
+                    assert_eq!(values.next_back(), device["totals"][counter].as_u64(), "{file} {counter}");
                 }
             }
             assert_eq!(mine("i").count(), device["ooms"].as_array().unwrap().len(), "{file}");

@@ -40,7 +40,7 @@ pub fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>> {
             found.push(argument.clone());
         }
     }
-    found.sort_by(|a, b| natural(&a.to_string_lossy()).cmp(&natural(&b.to_string_lossy())));
+    found.sort_by_cached_key(|path| natural(&path.to_string_lossy()));
     found.dedup();
     Ok(found)
 }

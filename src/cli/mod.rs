@@ -13,7 +13,6 @@ mod export;
 pub mod files;
 mod flame;
 mod fleet;
-mod flame;
 mod help;
 mod howto;
 mod info;
