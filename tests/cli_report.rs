@@ -202,3 +202,13 @@ fn advice_about_settings_is_replayed() {
     assert!(report["whatif"]["scenarios"].as_array().unwrap().iter().any(advised));
     assert_eq!(remedy(&report, "no_allocator_option"), serde_json::Value::Null);
 }
+
+/// The card's size does not replace what the process could have had, which the failure shows: others held the rest.
+#[test]
+fn what_the_failure_shows_beats_the_cards_size() {
+    let file = "testdata/rig/2.15.0/oom_bigone_atoom.pickle";
+    let alone = json_of(&["report", file, "--json"]);
+    let with_card = json_of(&["report", file, "--capacity", "4GiB", "--json"]);
+    assert!(alone["whatif"]["capacity"].is_u64());
+    assert_eq!(alone["whatif"], with_card["whatif"]);
+}

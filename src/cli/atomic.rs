@@ -62,10 +62,15 @@ impl Drop for Partial {
 
 /// Fails when `path` is there and `existing` says to keep it: worth asking before long work.
 pub fn check(path: &Path, existing: Existing) -> Result<()> {
-    if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() {
+    if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() && !is_special(path) {
         bail!("{} exists already: name another file, or replace it with --force", path.display());
     }
     Ok(())
+}
+
+/// Whether `path` is a pipe or a device.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// Writes what `produce` makes to `path`: under another name in the same directory first, renamed when it is complete.
@@ -73,7 +78,7 @@ pub fn check(path: &Path, existing: Existing) -> Result<()> {
 /// A pipe or a device cannot be replaced; it is written as it is.
 pub fn write(path: &Path, existing: Existing, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let describe = || format!("cannot write {}: check the directory and the disk space", path.display());
-    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+    if is_special(path) {
         let file = OpenOptions::new().write(true).open(path).with_context(describe)?;
         return fill(file, produce).map(drop);
     }

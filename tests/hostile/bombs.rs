@@ -59,6 +59,9 @@ fn in_segments() -> Vec<u8> {
     [&names()[..], b"}(h\x0b](]eh\x0a]("].concat()
 }
 
+/// The opcodes of one repetition, by its number.
+type Numbered<'a> = &'a dyn Fn(u32) -> Vec<u8>;
+
 #[test]
 fn opcodes_cost_in_proportion() {
     let many = 4 << 20;
@@ -100,7 +103,7 @@ fn opcodes_cost_in_proportion() {
         let bytes = repeated(&[&start[..], b"]N"].concat(), unit, many);
         assert!(within_limits(name, bytes.len(), || exercise(&bytes)).is_err(), "{name}");
     }
-    let numbered: [(&str, &dyn Fn(u32) -> Vec<u8>); 8] = [
+    let numbered: [(&str, Numbered); 8] = [
         ("distinct texts", &|n| [&[0x8c, 3][..], &n.to_le_bytes()[..3], b"0"].concat()),
         ("distinct texts, kept", &|n| [&[0x8c, 3][..], &n.to_le_bytes()[..3], b"\x94"].concat()),
         ("distinct pairs", &|n| [b"h\x01M", &n.to_le_bytes()[..2], b"\x860"].concat()),

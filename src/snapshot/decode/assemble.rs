@@ -158,7 +158,8 @@ impl SnapshotBuilder {
                 let count = items.len() - MAX_DEVICES;
                 warnings.push(Warning::DroppedItems { list: "device_traces", count });
             }
-            for item in items[..items.len().min(MAX_DEVICES)].to_vec() {
+            let items: Vec<Word> = items.iter().copied().take(MAX_DEVICES).collect();
+            for item in items {
                 let trace = match item.item() {
                     Item::List(trace) => self.trace(trace, &mut used, &mut warnings)?,
                     _ => 0..0,
@@ -460,12 +461,13 @@ impl Used {
         Self(vec![false; rows])
     }
 
-    /// Uses `row`, unless it was used before. Rows that were not there at first are new.
+    /// Uses `row`, unless it was used before. Rows may be added meanwhile.
     fn take(&mut self, row: u32) -> bool {
-        match self.0.get_mut(row as usize) {
-            Some(used) => !std::mem::replace(used, true),
-            None => true,
+        let at = row as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, false);
         }
+        !std::mem::replace(&mut self.0[at], true)
     }
 
     /// Uses all of `rows`, unless one was used before.
