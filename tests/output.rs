@@ -115,7 +115,8 @@ fn what_is_written_is_whole() {
     }
 }
 
-/// Ended (by SIGTERM: a shell's background jobs ignore SIGINT) while it waits for more input, or in the middle of its work: the old output is untouched.
+/// Ended while it waits for more input, or in the middle of its work: the old output is untouched. SIGINT would do the
+/// same, but the background jobs of a shell ignore it.
 #[test]
 fn an_interruption_leaves_the_old_output() {
     let pickle = fs::read(testdata().join("formats/run_protocol4.pickle")).unwrap();
