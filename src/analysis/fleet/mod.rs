@@ -21,7 +21,7 @@ pub use job::{Failed, Job, Starved};
 pub use leaking::SharedLeak;
 pub use outliers::{Difference, Outlier};
 pub use place::{PatternError, Place, RankPattern, place};
-pub use rank::{Rank, RankFile, RankLeak, SiteBytes, live_over_time, rank};
+pub use rank::{Rank, RankFile, RankLeak, SiteBytes, TOP, live_over_time, rank};
 
 /// A job, explained.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -128,7 +128,7 @@ impl Rank {
 }
 
 /// Sites kept in [`Rank::top`].
-const TOP: usize = 10;
+pub const TOP: usize = 10;
 
 /// The file that a rank's figures come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
