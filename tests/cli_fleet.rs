@@ -142,6 +142,21 @@ fn pictures_are_xml_without_script() {
     let heat_map = fs::read_to_string(out.join("heat_map.svg")).unwrap();
     assert!(heat_map.contains("pretrain.py:55") && heat_map.contains("rank 5: 16.5 MiB"));
     assert_eq!(json(out.join("fleet.json"))["command"], "fleet");
+    // The page shows both, and may load nothing.
+    let page = fs::read_to_string(out.join("fleet.html")).unwrap();
+    assert!(page.contains("default-src 'none'") && !page.contains("src=") && page.len() < 5_000_000);
+    assert_eq!(page.matches("<svg xmlns").count(), 2);
+    assert!(page.contains("Rank 11 ran out of memory first"));
+}
+
+#[test]
+fn markdown_is_short_and_tells_the_same() {
+    let run = oomscope(["fleet", JOB, "--format", "md"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(run.stdout.lines().count() <= 60, "{}", run.stdout);
+    for word in ["Rank 11 ran out of memory first", "pretrain.py:55", "| B | 8–15 |"] {
+        assert!(run.stdout.contains(word), "no {word} in\n{}", run.stdout);
+    }
 }
 
 /// Tables hold all that is compared; only what is new is read again.

@@ -15,7 +15,8 @@ use crate::analysis::sites::{By, Sites};
 use crate::export::dataset::{Dataset, JobRank, Manifest};
 use crate::export::ranks::ranks;
 use crate::history::History;
-use crate::render::fleet::{heat_map, timelines};
+use crate::render::fleet::{heat_map, markdown, timelines};
+use crate::render::html::{FleetInput, fleet_page};
 use crate::render::terminal;
 use crate::snapshot::{LoadOptions, Source, Warning, load};
 use crate::text::printable;
@@ -25,7 +26,7 @@ use crate::units::parse_size;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   oomscope fleet dumps/                          every snapshot in the directory and below it
-  oomscope fleet 'dumps/*_rank*.pickle' -o out   also writes fleet.json, heat_map.svg and timelines.svg
+  oomscope fleet 'dumps/*_rank*.pickle' -o out   also writes a page, pictures and JSON
   oomscope fleet @files.txt --json               the files that a list names
   oomscope fleet dumps/ --tables db              also keeps tables, as `oomscope export --tables` does
   oomscope fleet db                              reads the tables instead of the snapshots
@@ -58,12 +59,25 @@ pub struct Args {
     /// Ranks in the table; JSON has all
     #[arg(long, value_name = "N", default_value_t = 32)]
     limit: usize,
-    /// Also write fleet.json, heat_map.svg and timelines.svg into this directory, which is made if needed
+    /// Also write fleet.html, fleet.json, heat_map.svg and timelines.svg into this directory, which is made if needed
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print JSON with stable keys; sizes are integers in bytes
     #[arg(long)]
     json: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "json")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// For a terminal
+    Text,
+    /// Markdown for a ticket or a chat
+    Md,
+    /// As --json
+    Json,
 }
 
 /// A file that could not be read.
@@ -104,6 +118,7 @@ pub fn run(args: &Args) -> Result<Status> {
     }
     ensure!(!read.ranks.is_empty(), "none of the files could be read: see the messages above");
     let fleet = fleet(read.ranks);
+    let name = args.job.clone().unwrap_or_else(|| args.inputs[0].display().to_string());
     let document = Document {
         oomscope: env!("CARGO_PKG_VERSION"),
         command: "fleet",
@@ -118,10 +133,15 @@ pub fn run(args: &Args) -> Result<Status> {
         output::write(&directory.join("fleet.json"), &json()?)?;
         output::write(&directory.join("heat_map.svg"), &heat_map(&fleet))?;
         output::write(&directory.join("timelines.svg"), &timelines(&fleet))?;
+        let errors: Vec<_> = read.errors.iter().map(|error| (error.file.clone(), error.error.clone())).collect();
+        let page = fleet_page(&FleetInput { name: &name, fleet: &fleet, notes: &notes, errors: &errors });
+        output::write(&directory.join("fleet.html"), &page)?;
     }
-    let text = match args.json {
-        true => json()?,
-        false => terminal::fleet(&fleet, &notes, read.errors.len(), args.limit, output::width()),
+    let text = match args.format {
+        _ if args.json => json()?,
+        Format::Json => json()?,
+        Format::Md => markdown(&name, &fleet, &notes, read.errors.len()),
+        Format::Text => terminal::fleet(&fleet, &notes, read.errors.len(), args.limit, output::width()),
     };
     output::print(&text)?;
     Ok(read.status)
