@@ -3,6 +3,7 @@
 pub mod categories;
 pub mod changes;
 pub mod closeup;
+pub mod diff;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;

@@ -6,6 +6,7 @@
 mod args;
 mod atomic;
 mod completions;
+mod diff;
 mod directory;
 mod estimate;
 mod evidence;
@@ -80,6 +81,7 @@ Examples:
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck
   oomscope leaks oom.pickle                     which lines hold more after each step
+  oomscope diff before.pickle after.pickle      what a change of settings or code came to
   oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
   oomscope flame oom.pickle -o flame.svg        which calls lead to it
@@ -99,6 +101,7 @@ enum Command {
     Top(top::Args),
     Segments(segments::Args),
     Leaks(leaks::Args),
+    Diff(diff::Args),
     Map(map::Args),
     Timeline(timeline::Args),
     Flame(flame::Args),
@@ -128,6 +131,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Top(args) => top::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Leaks(args) => leaks::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
         Command::Flame(args) => flame::run(&args),

@@ -1,5 +1,6 @@
 //! Results as text for a terminal.
 
+mod diff;
 mod fitting;
 pub(in crate::render) mod fleet;
 mod info;
@@ -13,6 +14,7 @@ mod top;
 mod verdict;
 mod whatif;
 
+pub use diff::{DiffFile, diff};
 pub use fleet::fleet;
 pub use info::{headline, info};
 pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};
