@@ -2,6 +2,7 @@
 
 pub mod categories;
 pub mod changes;
+pub mod check;
 pub mod closeup;
 pub mod diff;
 pub mod failed_fits;

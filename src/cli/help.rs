@@ -8,7 +8,7 @@ const QUESTIONS: [(&str, &[&str]); 8] = [
     ("Who holds the memory?", &["top"]),
     ("Where is the free memory?", &["segments", "map"]),
     ("How did it get there?", &["timeline"]),
-    ("What changed?", &["diff"]),
+    ("What changed?", &["diff", "check"]),
     ("What would have helped?", &["whatif", "estimate"]),
     ("How do I get a snapshot, and pass it on?", &["howto", "export"]),
     ("How do I set up this program?", &["completions", "man"]),

@@ -1,5 +1,6 @@
 //! Results as text for a terminal.
 
+mod check;
 mod diff;
 mod fitting;
 pub(in crate::render) mod fleet;
@@ -14,6 +15,7 @@ mod top;
 mod verdict;
 mod whatif;
 
+pub use check::{check, figure_text};
 pub use diff::{DiffFile, diff};
 pub use fleet::fleet;
 pub use info::{headline, info};
