@@ -262,16 +262,22 @@ fn own_gates(gates: &mut Vec<Gate>, new: &DeviceFigures, more: &NewFigures, limi
         gates.push(gate(name, Figure::Bytes(limit), format!("at most {}", bytes_short(limit)), b, judged));
     }
     if let (Some(limit), Some(leaks)) = (limits.leak_per_step, &more.leaks) {
-        let b = leaks.unknown.is_none().then_some(Figure::Bytes(leaks.bytes_per_step));
+        let is_known = new.trace.recorded && leaks.unknown.is_none();
+        let b = is_known.then_some(Figure::Bytes(leaks.bytes_per_step));
         let rule = format!("below {}", bytes_short(limit));
-        gates.push(gate("leak per step", Figure::Bytes(limit), rule, b, judge_leaks(leaks, limit)));
+        let judged = match new.trace.recorded || leaks.unknown.is_some() {
+            true => judge_leaks(leaks, limit),
+            false => (None, Some(new.trace.reasons.join("; "))),
+        };
+        gates.push(gate("leak per step", Figure::Bytes(limit), rule, b, judged));
     }
     if let Some(limit) = limits.fragmentation {
         let judged = match more.fragmentation {
             _ if !new.trace.recorded => (None, Some(new.trace.reasons.join("; "))),
             None => (None, Some("how its memory divides is not known".to_owned())),
             Some(share) if share > limit => (Some(false), Some("at the peak of reserved memory".to_owned())),
-            Some(_) => (Some(true), None),
+            Some(_) if new.trace.starts_empty || limits.partial => (Some(true), None),
+            Some(_) => (None, Some(lost("the file", "higher"))),
         };
         let b = more.fragmentation.filter(|_| new.trace.recorded).map(Figure::Share);
         gates.push(gate("fragmentation", Figure::Share(limit), format!("at most {}", share_text(limit)), b, judged));
