@@ -27,10 +27,10 @@ use crate::units::parse_size;
 /// file, a trace that may lack the peak).
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  oomscope check base.pickle new.pickle                          peak +5 %, no leak of 1 MiB a step
+  oomscope check base.pickle new.pickle                  peak +5 %, no leak of 1 MiB a step
   oomscope check base.pickle new.pickle --max-peak-growth 200MiB --max-reserved-growth 10%
   oomscope check new.pickle --max-peak 70GiB --max-fragmentation 10%
-  oomscope check base.json new.pickle --json > new.json          BASE as JSON: no pickle need be kept
+  oomscope check base.json new.pickle --json > new.json  BASE as JSON: no pickle need be kept
   oomscope check base.json new.pickle --junit memory.xml")]
 pub struct Args {
     /// The file before, unless NEW is the only one: a snapshot, or the JSON of `check`, `report` or `info`

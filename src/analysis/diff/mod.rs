@@ -25,7 +25,7 @@ use self::conclusion::{Case, conclude};
 use super::fragmentation::fragmentation;
 use super::holes;
 use super::pools;
-use super::sites::Sites;
+use super::sites::{BEFORE, NO_STACK, Sites};
 use super::totals::Totals;
 use crate::history::{At, History, Moment, MomentError, Peaks};
 
@@ -131,7 +131,9 @@ impl Diff {
         let grows = b.totals.active > a.totals.active;
         let changed =
             |row: &&SiteRow| if grows { row.bytes[file] > row.bytes[0] } else { row.bytes[file] < row.bytes[0] };
-        let line = self.sites.iter().filter(changed).max_by_key(|row| row.bytes[file].abs_diff(row.bytes[0]));
+        let is_line = |row: &&SiteRow| row.site != NO_STACK && row.site != BEFORE;
+        let line =
+            self.sites.iter().filter(is_line).filter(changed).max_by_key(|row| row.bytes[file].abs_diff(row.bytes[0]));
         conclude(
             &a,
             &b,

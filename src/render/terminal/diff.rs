@@ -190,7 +190,7 @@ fn calls(result: &Diff, width: Option<usize>) -> String {
     let mut table = table_of(result, [""], false);
     let mut row = |name: &str, of: &dyn Fn(&Calls) -> u64| {
         let figures: Vec<Option<u64>> = sides.iter().map(|calls| calls.as_ref().map(of)).collect();
-        if figures.iter().any(|figure| *figure != Some(0)) {
+        if figures.iter().flatten().any(|&figure| figure > 0) {
             let cells = figures.iter().map(|figure| figure.map_or_else(|| "unknown".to_owned(), count));
             table.row(std::iter::once(name.to_owned()).chain(cells));
         }
