@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Measures processes for compare.sh.
 
-    measure.py run RESULTS NAME -- COMMAND...   run once, append one JSON line to RESULTS
-    measure.py table RESULTS FILE BASELINE      print medians, and ratios to the contender BASELINE, as a Markdown table
+    measure.py run RESULTS FILE NAME -- COMMAND...     run once on FILE, append one JSON line to RESULTS
+    measure.py table RESULTS FILE BASELINE             print medians, and ratios to the contender BASELINE, as a Markdown table
+    measure.py require RESULTS NAME FACTOR BASELINE    fail if NAME is not FACTOR times as fast as BASELINE
+    measure.py growth RESULTS SVG                      print and draw how time and memory grow with the files named growth-...
 
 Time: wall clock from the moment the forked child may start its program to its exit; CPU as user + system from wait4, which counts waited-for children too.
 
@@ -14,6 +16,7 @@ high-water mark of RssAnon, so a peak shorter than 2 ms can be missed.
 """
 
 import json
+import math
 import os
 import statistics
 import sys
@@ -111,18 +114,25 @@ def command_line(pid):
         return f.read()
 
 
+class Results:
+    """The runs of RESULTS, by file and contender."""
+
+    def __init__(self, path):
+        self.runs = {}
+        with open(path) as f:
+            for line in f:
+                result = json.loads(line)
+                self.runs.setdefault(result["file"], {}).setdefault(result["name"], []).append(result)
+
+    def median(self, file, name, key):
+        return statistics.median(result[key] for result in self.runs[file][name])
+
+
 def table(results, path, baseline):
-    size = os.path.getsize(path)
-    runs = {}
-    with open(results) as f:
-        for line in f:
-            result = json.loads(line)
-            runs.setdefault(result["name"], []).append(result)
-
-    def median(name, key):
-        return statistics.median(result[key] for result in runs[name])
-
-    print(f"{os.path.basename(path)}: {size / MB:.1f} MB, medians of {max(map(len, runs.values()))} interleaved rounds\n")
+    results = Results(results)
+    runs = results.runs[path]
+    size = runs[baseline][0]["size"]
+    print(f"\n{os.path.basename(path)}: {size / MB:.1f} MB, medians of {max(map(len, runs.values()))} interleaved rounds\n")
     print("| | wall s | CPU s | MB/s of wall | faster, wall | faster, CPU | RSS MB | × file | anon MB | × file |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name, rounds in runs.items():
@@ -131,22 +141,105 @@ def table(results, path, baseline):
             last = (failed[-1]["errors"].splitlines() or ["no message"])[-1]
             print(f"| {name} | failed, exit {failed[-1]['exit']}: {last}" + " |" * 9)
             continue
-        wall, cpu, rss, anon = (median(name, key) for key in ("wall", "cpu", "rss", "anon"))
-        faster = [f"{median(baseline, key) / max(value, 1e-6):.2f} ×" for key, value in (("wall", wall), ("cpu", cpu))]
+        wall, cpu, rss, anon = (results.median(path, name, key) for key in ("wall", "cpu", "rss", "anon"))
+        faster = [
+            f"{results.median(path, baseline, key) / max(value, 1e-6):.2f} ×" for key, value in (("wall", wall), ("cpu", cpu))
+        ]
         print(
             f"| {name} | {wall:.3f} | {cpu:.3f} | {size / MB / wall:.0f} | {faster[0]} | {faster[1]} "
             f"| {rss / MB:.0f} | {rss / size:.2f} | {anon / MB:.0f} | {anon / size:.2f} |"
         )
 
 
+def require(results, name, factor, baseline):
+    """Fails unless NAME took less than a FACTORth of BASELINE's CPU time."""
+    results = Results(results)
+    for file in results.runs:
+        ratio = results.median(file, baseline, "cpu") / results.median(file, name, "cpu")
+        if ratio < factor:
+            sys.exit(f"{name} is only {ratio:.1f} × as fast as {baseline}, which is less than {factor:g} ×")
+
+
+# Of Okabe and Ito, told apart by colour-blind readers too.
+COLOURS = {"pickle.load": "#999999", "decode alone": "#0072b2", "oomscope report": "#d55e00"}
+
+
+def growth(results, svg):
+    """Draws CPU time and memory over the size of the files named growth-…; both axes are logarithmic."""
+    results = Results(results)
+    points = {name: [] for name in COLOURS}
+    print("\n| file MB | | CPU s | s per GB | anon MB | × file |")
+    print("|--:|---|--:|--:|--:|--:|")
+    files = [file for file in results.runs if os.path.basename(file).startswith("growth-")]
+    for file in sorted(files, key=lambda file: next(iter(results.runs[file].values()))[0]["size"]):
+        runs = results.runs[file]
+        for name in filter(points.__contains__, runs):
+            size, cpu, anon = runs[name][0]["size"] / MB, *(results.median(file, name, key) for key in ("cpu", "anon"))
+            points[name].append((size, cpu, anon / MB))
+            print(f"| {size:.0f} | {name} | {cpu:.3f} | {cpu / size * 1000:.2f} | {anon / MB:.0f} | {anon / MB / size:.2f} |")
+    with open(svg, "w") as f:
+        f.write(draw(points))
+
+
+def draw(points):
+    width, height, left, bottom, top = 460, 340, 64, 46, 34
+    x_range = (10, 4000)
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * width} {height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{2 * width}" height="{height}" fill="white"/>',
+    ]
+    for panel, (title, column, low, high) in enumerate([("CPU time, s", 1, 0.001, 100), ("Anonymous memory, MB", 2, 1, 10000)]):
+        origin = panel * width
+
+        def x(value):
+            return origin + left + math.log(value / x_range[0]) / math.log(x_range[1] / x_range[0]) * (width - left - 24)
+
+        def y(value):
+            return height - bottom - math.log(value / low) / math.log(high / low) * (height - bottom - top)
+
+        out.append(f'<text x="{origin + left}" y="20" font-weight="bold">{title}</text>')
+        out.append(f'<text x="{x(200):.0f}" y="{height - 8}" text-anchor="middle">file, MB</text>')
+        for tick in (10, 100, 1000, 4000):
+            out.append(f'<text x="{x(tick):.1f}" y="{height - bottom + 18}" text-anchor="middle">{tick}</text>')
+            out.append(f'<path d="M{x(tick):.1f} {top}V{height - bottom}" stroke="#dddddd"/>')
+        tick = low
+        while tick <= high:
+            out.append(f'<text x="{origin + left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
+            out.append(f'<path d="M{origin + left} {y(tick):.1f}H{x(x_range[1]):.1f}" stroke="#dddddd"/>')
+            tick *= 10
+        # What is linear runs in parallel to this.
+        start = low * 3
+        out.append(
+            f'<path d="M{x(10):.1f} {y(start):.1f}L{x(4000):.1f} {y(start * 400):.1f}" stroke="black" stroke-dasharray="2 4"/>'
+        )
+        out.append(f'<text x="{x(30):.1f}" y="{y(start * 3) + 18:.1f}">linear</text>')
+        for name, values in points.items():
+            if not values:
+                continue
+            places = [(x(row[0]), y(max(row[column], low))) for row in values]
+            line = "L".join(f"{px:.1f} {py:.1f}" for px, py in places)
+            out.append(f'<path d="M{line}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>')
+            out.extend(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{COLOURS[name]}"/>' for px, py in places)
+        for place, name in enumerate(points):
+            at = top + 16 + 16 * place
+            out.append(f'<circle cx="{origin + left + 14}" cy="{at - 4}" r="4" fill="{COLOURS[name]}"/>')
+            out.append(f'<text x="{origin + left + 24}" y="{at}">{name}</text>')
+    out.append("</svg>\n")
+    return "\n".join(out)
+
+
 def main():
     match sys.argv[1:]:
-        case ["run", results, name, "--", *command] if command:
-            result = {"name": name, **run(command)}
+        case ["run", results, file, name, "--", *command] if command:
+            result = {"name": name, "file": file, "size": os.path.getsize(file), **run(command)}
             with open(results, "a") as f:
                 f.write(json.dumps(result) + "\n")
         case ["table", results, path, baseline]:
             table(results, path, baseline)
+        case ["require", results, name, factor, baseline]:
+            require(results, name, float(factor), baseline)
+        case ["growth", results, svg]:
+            growth(results, svg)
         case _:
             sys.exit(__doc__)
 

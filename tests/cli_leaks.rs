@@ -4,8 +4,8 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{files, is_pickle, json, json_of, oomscope, shared_data, testdata};
-use serde_json::Value;
+use common::{files, is_pickle, json_of, oomscope, shared_data, testdata};
+use serde_json::{Value, json};
 
 fn leaks_of(path: &Path) -> Value {
     json_of(&["leaks", "--json", path.to_str().unwrap()])
@@ -79,7 +79,7 @@ fn the_capacity_tells_when_the_device_is_full() {
 
 /// Every program with a planted leak, its twin without, and clean programs that look suspicious.
 fn check_truth(directory: &Path) -> usize {
-    let truth = json(directory.join("truth.json"));
+    let truth = common::json(directory.join("truth.json"));
     let mut visited = 0;
     for (name, expected) in truth.as_object().unwrap() {
         let named = |path: &PathBuf| common::stem(path).ends_with(&format!("/{name}"));
@@ -243,7 +243,49 @@ fn the_text_says_what_grows_and_what_to_try() {
     assert!(clean.contains("No line leaks.") && clean.contains("grew until step 16, level since"), "{clean}");
 }
 
-/// Cuts of one trace at its end stand for snapshots taken one after the other.
+/// A snapshot without history in which the line `/job/train.py:7` holds `kept` blocks of 1 MiB.
+fn snapshot(directory: &Path, kept: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    let base = 0x7f00_0000_0000u64;
+    let block = |at: u64| {
+        let line = if at < 4 { 3 } else { 7 };
+        json!({
+            "address": base + at * MIB, "size": MIB, "requested_size": MIB, "state": "active_allocated",
+            "frames": [{"name": "step", "filename": "/job/train.py", "line": line}],
+        })
+    };
+    let total = (4 + kept) * MIB;
+    let document = json!({
+        "segments": [{
+            "device": 0, "address": base, "total_size": total, "allocated_size": total, "active_size": total,
+            "stream": 0, "segment_type": "large", "blocks": (0..4 + kept).map(block).collect::<Vec<_>>(),
+        }],
+        "device_traces": [[]],
+    });
+    let path = directory.join(format!("after_{kept}.json"));
+    std::fs::write(&path, document.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn growth_from_snapshot_to_snapshot_is_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<String> = (1..=6).map(|n| snapshot(directory.path(), 5 * n)).collect();
+    let compare = |count: usize| {
+        let mut arguments = vec!["leaks", "--json"];
+        arguments.extend(paths[..count].iter().map(String::as_str));
+        json_of(&arguments)["devices"][0].clone()
+    };
+    let six = compare(6);
+    assert_eq!(sites(&six, "leaks", "site"), ["/job/train.py:7"]);
+    assert_eq!(six["leaks"][0]["bytes_per_snapshot"], 5 << 20);
+    let three = compare(3);
+    assert_eq!(sites(&three, "leaks", "site"), Vec::<String>::new());
+    assert_eq!(sites(&three, "suspects", "site"), ["/job/train.py:7"]);
+    let text = oomscope(["leaks", &paths[0], &paths[1]]).stdout;
+    assert!(text.contains("SUSPECTS") && text.contains("train.py:7") && !text.contains("train.py:3"), "{text}");
+}
+
 #[test]
 fn several_snapshots_of_a_job_are_compared() {
     let [small, large] = ["testdata/rig/2.6.0/oom_train_atoom.pickle", "testdata/rig/2.6.0/oom_train.pickle"];

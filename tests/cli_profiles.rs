@@ -262,13 +262,13 @@ fn a_trace_has_the_counters_failures_and_regions() {
             let mine = |ph: &'static str| entries.iter().filter(move |entry| entry["ph"] == ph && entry["pid"] == *pid);
             for counter in ["allocated", "active", "requested", "reserved"] {
                 let points: Vec<&Value> = mine("C").filter(|entry| entry["name"] == counter).collect();
-                let values = points.iter().map(|entry| entry["args"]["bytes"].as_u64().unwrap());
+                let mut values = points.iter().map(|entry| entry["args"]["bytes"].as_u64().unwrap());
                 let peak = &device["peak"][counter];
                 if peak["exact"] == true {
                     assert_eq!(values.clone().max(), peak["bytes"].as_u64(), "{file} {counter}");
                 }
                 if !device["peak"].is_null() && device["trace"]["complete"] == true {
-                    assert_eq!(values.last(), device["totals"][counter].as_u64(), "{file} {counter}");
+                    assert_eq!(values.next_back(), device["totals"][counter].as_u64(), "{file} {counter}");
                 }
             }
             assert_eq!(mine("i").count(), device["ooms"].as_array().unwrap().len(), "{file}");

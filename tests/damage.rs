@@ -133,10 +133,13 @@ fn a_cut_trace_gives_no_peak() {
     }
 }
 
+/// Something done to the bytes of a file.
+type Damage = fn(&mut Vec<u8>);
+
 /// Damage in the middle is not skipped: what lies behind it cannot be trusted.
 #[test]
 fn damage_in_the_middle_is_an_error() {
-    let cases: [(&str, fn(&mut Vec<u8>), &str); 6] = [
+    let cases: [(&str, Damage, &str); 6] = [
         ("an unknown opcode", |bytes| bytes[20_000..20_400].fill(0xfe), "the file is damaged"),
         ("a hole", |bytes| drop(bytes.drain(20_000..30_000)), "at byte "),
         ("zeros", |bytes| bytes[20_000..].fill(0), "the file is damaged"),

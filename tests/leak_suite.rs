@@ -25,7 +25,9 @@ struct Random(u64);
 impl Random {
     fn new(seed: u64) -> Self {
         let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..8).for_each(|_| drop(random.unit()));
+        for _ in 0..8 {
+            random.unit();
+        }
         random
     }
 
@@ -158,7 +160,9 @@ impl Recorder {
 fn run(job: &mut Job) -> Vec<u8> {
     const MIB: f64 = 1_048_576.0;
     let mut trace = Recorder::default();
-    (0..4).for_each(|_| drop(trace.alloc(4 << 20, 20)));
+    for _ in 0..4 {
+        trace.alloc(4 << 20, 20);
+    }
     trace.alloc(8_519_680, 21);
     let (filled, keys) = (0.1 + 0.5 * job.random.unit(), 1 + job.random.below(12));
     // What has not reached its bound within the trace cannot be told from a leak.

@@ -5,9 +5,9 @@ use clap::Command;
 /// Questions and the commands that answer them. A command that is not here is listed at the end.
 const QUESTIONS: [(&str, &[&str]); 8] = [
     ("What happened?", &["report", "oom", "info"]),
-    ("Who holds the memory?", &["top"]),
+    ("Who holds the memory?", &["top", "flame"]),
     ("Where is the free memory?", &["segments", "map"]),
-    ("How did it get there?", &["timeline"]),
+    ("How did it get there?", &["timeline", "leaks"]),
     ("What changed?", &["diff", "check"]),
     ("What would have helped?", &["whatif", "estimate"]),
     ("How do I get a snapshot, and pass it on?", &["howto", "export"]),

@@ -33,6 +33,7 @@ mod timeline;
 mod top;
 mod version;
 mod whatif;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -50,7 +50,8 @@ pub trait Builder {
         let pairs: Vec<_> = keys.iter().zip(values).flat_map(|(&key, &value)| [key, value]).collect();
         self.set_items(dict, &pairs)
     }
-    /// A new list with the items that `list` got in one batch. `None` when it may have changed since, or one of its items.
+    /// A new list with the items that `list` got in one batch. `None` when it may have changed since, or one of its
+    /// items.
     fn list_like(&mut self, _list: Self::Value) -> Option<Self::Value> {
         None
     }

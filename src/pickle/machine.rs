@@ -157,7 +157,8 @@ impl<B: Builder> Machine<B> {
     }
 
     /// Carries out a run of BINGET and LONG_BINGET from `used` on, and answers where it ends: at another opcode, or at
-    /// one that [`step`](Self::step) has to judge. Every key, and most values, are such references: half of all opcodes.
+    /// one that [`step`](Self::step) has to judge. Every key, and most values, are such references: half of all
+    /// opcodes.
     #[inline]
     fn references(&mut self, input: &[u8], mut used: usize) -> usize {
         while self.stack.len() < self.limits.stack {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::terminal::names::{shared_directory, without};
-use super::terminal::{headline, moment_text, spread};
+use super::terminal::{headline, moment_text, percents, spread};
 use crate::analysis::leaks::Cause;
 use crate::analysis::pin::Pin;
 use crate::analysis::ranking::Row;
@@ -62,20 +62,19 @@ fn device(lines: &mut Vec<String>, device: &DeviceReport) {
     memory(lines, device);
     let top = &device.top;
     if !top.rows.is_empty() {
-        let figures = |rows: &[Row]| {
+        let (first, rest) = top.rows.split_at(top.rows.len().min(SITES));
+        let rest = rest.iter().map(|row| row.share).sum();
+        let shares = percents(&first.iter().map(|row| row.share).chain([rest]).collect::<Vec<_>>());
+        let figures = |at: usize, rows: &[Row]| {
             let sum = |part: fn(&Row) -> u64| rows.iter().map(part).sum();
-            vec![
-                bytes(sum(|row| row.bytes)),
-                percent(rows.iter().map(|row| row.share).sum()),
-                count(sum(|row| row.blocks)),
-            ]
+            vec![bytes(sum(|row| row.bytes)), shares[at].clone(), count(sum(|row| row.blocks))]
         };
         let name = |row: &Row| (row.site.clone(), row.function.clone());
         table(lines, &["who holds it", "live", "share", "blocks"], &top.rows, SITES, name, figures);
     }
     let causes = &device.leaks.causes;
     if !causes.is_empty() {
-        let figures = |causes: &[Cause]| {
+        let figures = |_: usize, causes: &[Cause]| {
             let sum = |part: fn(&Cause) -> u64| causes.iter().map(part).sum();
             let since = causes.iter().map(|cause| cause.since_step).min().unwrap_or(0);
             let kind = if let [one] = causes { one.kind.name() } else { "" };
@@ -86,7 +85,7 @@ fn device(lines: &mut Vec<String>, device: &DeviceReport) {
     }
     let pinning = &device.segments.pinning;
     if pinning.pinned > device.segments.fragmentation.totals.reserved / PINNED_SHARE {
-        let figures = |pins: &[Pin]| {
+        let figures = |_: usize, pins: &[Pin]| {
             let sum = |part: fn(&Pin) -> u64| pins.iter().map(part).sum();
             vec![bytes(sum(|pin| pin.pinned)), bytes(sum(|pin| pin.own)), count(sum(|pin| pin.blocks))]
         };
@@ -149,27 +148,28 @@ fn memory(lines: &mut Vec<String>, device: &DeviceReport) {
     lines.push(String::new());
 }
 
-/// A table of the first `limit` of `rows`, with one row for the others; `figures` are those of several rows together.
+/// A table of the first `limit` of `rows`, with one row for the others; `figures` are those of
+/// the line of that number, which is one row or several together.
 fn table<T>(
     lines: &mut Vec<String>,
     heads: &[&str],
     rows: &[T],
     limit: usize,
     name: impl Fn(&T) -> (String, Option<String>),
-    figures: impl Fn(&[T]) -> Vec<String>,
+    figures: impl Fn(usize, &[T]) -> Vec<String>,
 ) {
     let (shown, rest) = rows.split_at(rows.len().min(limit));
     let names: Vec<(String, Option<String>)> = shown.iter().map(name).collect();
     let shared = shared_directory(names.iter().map(|(site, _)| site.as_str()));
     lines.push(format!("| {} |", heads.join(" | ")));
     lines.push(format!("|---|{}", "---:|".repeat(heads.len() - 1)));
-    for ((site, function), row) in names.iter().zip(shown) {
+    for (at, ((site, function), row)) in names.iter().zip(shown).enumerate() {
         let function = function.as_ref().map_or_else(String::new, |function| format!(" {}", code(function)));
-        let figures = figures(std::slice::from_ref(row)).join(" | ");
+        let figures = figures(at, std::slice::from_ref(row)).join(" | ");
         lines.push(format!("| {}{function} | {figures} |", code(without(site, shared))));
     }
     if !rest.is_empty() {
-        lines.push(format!("| {} more | {} |", count(rest.len() as u64), figures(rest).join(" | ")));
+        lines.push(format!("| {} more | {} |", count(rest.len() as u64), figures(shown.len(), rest).join(" | ")));
     }
     lines.push(String::new());
 }
@@ -210,10 +210,6 @@ fn others(lines: &mut Vec<String>, devices: &[DeviceReport]) {
         lines.push(format!("| {} more | | | |", devices.len() - OTHERS));
     }
     lines.push(String::new());
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 /// `text` as one line that Markdown takes for nothing but text: no markup, HTML, link, table cell or mention.

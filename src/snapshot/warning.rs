@@ -20,7 +20,7 @@ pub enum Warning {
     #[error("{0} sizes are negative or above 16 TiB: they were cut, so figures that contain them are wrong")]
     ImplausibleSizes(u64),
     /// Strings that are longer than any name.
-    #[error("{0} texts are longer than 64 KiB: only their beginning is kept")]
+    #[error("{0} texts are longer than 16 KiB: only their beginning is kept")]
     CutTexts(u64),
     /// Items of a list that are not what the list should hold.
     #[error("{count} items of `{list}` are not readable, or are there twice, and were left out")]

@@ -100,7 +100,8 @@ fn is_word_start(text: &str, at: usize, keyword: &str) -> bool {
     let letters = before.len() - before.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
     let word = &before[before.len() - letters..];
     let is_glued = before.len() == at && letters > 0;
-    !is_glued && !(keyword == "rank" && matches!(word, "local" | "dp" | "tp" | "pp" | "ep" | "cp" | "sp"))
+    let is_partial = keyword == "rank" && matches!(word, "local" | "dp" | "tp" | "pp" | "ep" | "cp" | "sp");
+    !is_glued && !is_partial
 }
 
 /// The name behind `node` or `host`: `node-gpu17` gives `gpu17`, `node3` gives `3`.

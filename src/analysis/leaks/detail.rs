@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::judge::Trend;
+use super::kind::Kind;
+use super::result::Freed;
 use super::samples::{Samples, is_workspace, weight};
-use super::{Freed, Kind};
 use crate::analysis::places::Places;
 use crate::analysis::sites::{Site, Sites};
 use crate::history::{History, LifeId};

@@ -2,28 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use super::NotLeak;
+use super::result::{NotLeak, Stock};
 use super::samples::is_workspace;
 use crate::analysis::sites::{Site, Sites};
 use crate::history::History;
 
 /// Blocks of one size that make a site a suspect.
 const MANY: u64 = 8;
-
-/// Many blocks of one size from one site.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stock {
-    /// Name of the site.
-    pub site: String,
-    /// Bytes of each block.
-    pub block_bytes: u64,
-    /// How many there are.
-    pub blocks: u64,
-    /// Bytes of all.
-    pub bytes: u64,
-}
 
 /// Sites that hold many live blocks of one size at the end, the biggest first. The size that holds most counts.
 pub(super) fn stock(history: &History, sites: &Sites) -> Vec<Stock> {

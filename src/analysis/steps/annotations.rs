@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{MIN_BOUNDARIES, StepSource, Steps, checked, is_regular};
+use super::boundaries::{MIN_BOUNDARIES, StepSource, Steps, checked, is_regular};
 use crate::history::History;
 use crate::snapshot::Annotation;
 
@@ -24,9 +24,9 @@ pub(super) fn find(history: &History) -> Option<Steps> {
     let optimizers = groups.iter().filter(|group| group.name.starts_with(OPTIMIZER_STEP));
     let others = groups.iter().filter(|group| !INTERNAL.iter().any(|part| group.name.contains(part)));
     profiler
-        .and_then(|group| group.from_starts(history, StepSource::ProfilerStep))
+        .and_then(|group| group.between_starts(history, StepSource::ProfilerStep))
         .or_else(|| {
-            let found = optimizers.filter_map(|group| group.from_ends(history));
+            let found = optimizers.filter_map(|group| group.between_ends(history));
             found.min_by_key(Steps::count)
         })
         .or_else(|| {
@@ -63,7 +63,7 @@ impl Group<'_> {
     }
 
     /// Steps from each start to the next; the last one up to its end.
-    fn from_starts(&self, history: &History, source: StepSource) -> Option<Steps> {
+    fn between_starts(&self, history: &History, source: StepSource) -> Option<Steps> {
         let mut seen = HashSet::new();
         // A numbered region that several threads open counts once.
         let is_first = |number: Option<u64>, seen: &mut HashSet<u64>| number.is_none_or(|number| seen.insert(number));
@@ -80,7 +80,7 @@ impl Group<'_> {
     }
 
     /// Steps from each end to the next.
-    fn from_ends(&self, history: &History) -> Option<Steps> {
+    fn between_ends(&self, history: &History) -> Option<Steps> {
         let ends = self.marks.iter().filter(|(mark, _)| !mark.starts).map(|(mark, _)| mark.time_us);
         let mut boundaries: Vec<u32> = ends.map(|time| up_to(history, time)).collect();
         boundaries.sort_unstable();
@@ -93,7 +93,7 @@ impl Group<'_> {
             return None;
         }
         let name = self.name.trim_end_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation()).to_owned();
-        let steps = self.from_starts(history, StepSource::Annotation { name })?;
+        let steps = self.between_starts(history, StepSource::Annotation { name })?;
         is_regular(&steps.boundaries).map(|_| steps)
     }
 }

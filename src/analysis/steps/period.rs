@@ -5,8 +5,8 @@
 //! visited more often is an inner loop; but a loop of a few passes only, around one of many, is none that a trend could
 //! be seen in. Of places visited about equally often the first one begins them.
 
-use super::super::places::Places;
-use super::{MIN_BOUNDARIES, StepSource, Steps, checked, is_regular};
+use super::boundaries::{MIN_BOUNDARIES, StepSource, Steps, checked, is_regular};
+use crate::analysis::places::Places;
 use crate::history::History;
 
 /// From this many visits on, an outer loop is preferred to an inner one.

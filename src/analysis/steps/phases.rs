@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Steps;
+use super::boundaries::Steps;
 use crate::analysis::trend;
 use crate::history::History;
 

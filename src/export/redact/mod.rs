@@ -43,15 +43,18 @@ impl Redaction {
                 names.push(format!("forward frame {id}"));
                 continue;
             }
-            names.push(match without_path(name) {
-                Some(rest) if !functions || is_public => format!("{rest}#{}", number()),
-                Some(_) => format!("function{}", number()),
-                None if !functions || name.is_empty() || PUBLIC_FUNCTIONS.contains(&name) => name.to_owned(),
-                None if is_public => match arguments(name) {
-                    Some(at) => format!("{}#{}", &name[..at], number()),
+            let cut = without_path(name);
+            let kept = cut.unwrap_or(name);
+            names.push(if !functions || name.is_empty() || PUBLIC_FUNCTIONS.contains(&name) {
+                if cut.is_some() { format!("{kept}#{}", number()) } else { name.to_owned() }
+            } else if is_public {
+                match arguments(kept) {
+                    Some(at) => format!("{}#{}", &kept[..at], number()),
+                    None if cut.is_some() => format!("{kept}#{}", number()),
                     None => name.to_owned(),
-                },
-                None => format!("function{}", number()),
+                }
+            } else {
+                format!("function{}", number())
             });
         }
         Self { filenames, functions: names, texts: texts(snapshot), settings: settings(snapshot) }

@@ -125,8 +125,8 @@ impl<B: Builder> Machine<B> {
         Ok(at + 1)
     }
 
-    /// Leaves an unfinished `dict` to the opcode loop: its pairs so far on the stack, above a MARK. The keys have changed:
-    /// those of the next entry are to be learnt.
+    /// Leaves an unfinished `dict` to the opcode loop: its pairs so far on the stack, above a MARK. The keys have
+    /// changed: those of the next entry are to be learnt.
     #[cold]
     fn give_way(&mut self, dict: B::Value, at: usize) -> usize {
         self.stack.push(dict);
@@ -136,8 +136,8 @@ impl<B: Builder> Machine<B> {
         at
     }
 
-    /// Reads ahead which keys the dict has whose first one `input` starts with. Answers whether it is an entry all of whose
-    /// keys are references.
+    /// Reads ahead which keys the dict has whose first one `input` starts with. Answers whether it is an entry all of
+    /// whose keys are references.
     #[cold]
     fn learn(&mut self, input: &[u8]) -> bool {
         self.repeats.written.clear();
@@ -165,8 +165,8 @@ impl<B: Builder> Machine<B> {
         Some(())
     }
 
-    /// The value that `operand`, which ends at `end` of the file, stands for. `None`, with nothing done, when it refers to
-    /// what does not exist.
+    /// The value that `operand`, which ends at `end` of the file, stands for. `None`, with nothing done, when it
+    /// refers to what does not exist.
     #[inline]
     fn value(&mut self, operand: Operand, end: u64) -> Result<Option<B::Value>, Fault> {
         Ok(match operand {

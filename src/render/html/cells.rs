@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::render::palette::{self, Paint};
 use crate::render::svg::{PatternKind, Rgb};
 use crate::render::terminal::names::without;
+use crate::render::terminal::percents;
 use crate::text::{printable, shorten};
 use crate::units::{bytes, count};
 
@@ -139,16 +140,15 @@ pub fn maybe(n: Option<u64>) -> Cell {
     n.map_or_else(|| Cell { shown: html! { "unknown" }, key: Some(-1.0) }, counted)
 }
 
-/// A share of 0 to 1, with a bar.
-pub fn share(share: f64) -> Cell {
-    let percent = format!("{:.1}", share * 100.0);
-    Cell {
+/// Shares of 0 to 1, each with a bar; the percentages of all sum to what the shares do.
+pub fn shares(shares: &[f64]) -> impl Iterator<Item = Cell> {
+    percents(shares).into_iter().zip(shares).map(|(percent, &share)| Cell {
         shown: html! {
-            svg.share width="48" height="8" aria-hidden="true" { rect width={ (percent) "%" } height="8" rx="1" {} }
-            " " (percent) " %"
+            svg.share width="48" height="8" aria-hidden="true" { rect width=(format!("{:.1}%", share * 100.0)) height="8" rx="1" {} }
+            " " (percent)
         },
         key: Some(share),
-    }
+    })
 }
 
 /// A table that can be sorted and, from a few rows on, filtered. `left_out` says how many rows are not in it.

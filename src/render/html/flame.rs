@@ -94,7 +94,7 @@ fn short(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::folded::FoldedUnit;
+    use crate::analysis::ranking::Unit;
 
     #[test]
     fn frames_lie_below_their_callers() {
@@ -103,7 +103,7 @@ mod tests {
             value,
         };
         let stacks = vec![stack(&["a"], 10), stack(&["a", "b"], 30), stack(&["c", "b"], 60)];
-        let folded = Folded { unit: FoldedUnit::Bytes, total: 100, stacks };
+        let folded = Folded { unit: Unit::Bytes, total: 100, stacks, own: Default::default() };
         let mut frames = Vec::new();
         below(&folded.stacks, 0, 0, 0, 99, &mut frames);
         let found: Vec<_> = frames.iter().map(|frame| (frame.label, frame.row, frame.start, frame.value)).collect();

@@ -32,7 +32,11 @@ pub fn memory(device: &DeviceReport) -> Markup {
         ("releasable", totals.releasable, RELEASABLE, "free, empty_cache() would return it".to_owned()),
     ];
     let percent = |part: u64| format!("{:.3}%", 100.0 * part as f64 / totals.reserved.max(1) as f64);
-    let mut start = 0;
+    let starts = parts.iter().scan(0, |end, (_, size, ..)| {
+        let start = *end;
+        *end += size.unwrap_or(0);
+        Some(start)
+    });
     html! {
         div.memory {
             p.reserved {
@@ -45,12 +49,11 @@ pub fn memory(device: &DeviceReport) -> Markup {
                 @if let Some(largest) = totals.largest_free { " · largest hole " b { (bytes(largest)) } }
             }
             svg.parts width="100%" height="18" role="img" aria-label="Parts of the reserved memory" {
-                @for (name, size, colour, _) in &parts {
+                @for ((name, size, colour, _), start) in parts.iter().zip(starts) {
                     @let size = size.unwrap_or(0);
                     @if size > 0 {
                         rect x=(percent(start)) width=(percent(size)) height="18" fill=(hex(*colour)) { title { (name) " " (bytes(size)) } }
                     }
-                    @let _ = start += size;
                 }
             }
             table.plain.parts { tbody {

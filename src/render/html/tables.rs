@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 
-use super::cells::{self, Cell, counted, known, number, paint_of, shown, site, size, table, text};
+use super::cells::{Cell, counted, known, number, paint_of, shares, shown, site, size, table, text};
 use crate::analysis::pin::Pin;
 use crate::analysis::report::DeviceReport;
 use crate::analysis::segments::{SegmentOrder, Segments};
@@ -39,11 +39,12 @@ pub fn top(device: &DeviceReport, id: &str, limit: usize) -> Markup {
     let (top, paints) = (&device.top, Paints::new(device));
     let shown_rows = &top.rows[..top.rows.len().min(limit)];
     let shared = shared_directory(shown_rows.iter().map(|row| row.site.as_str()));
-    let rows = shown_rows.iter().map(|row| {
+    let all: Vec<f64> = top.rows.iter().map(|row| row.share).collect();
+    let rows = shown_rows.iter().zip(shares(&all)).map(|(row, share)| {
         vec![
             site(&row.site, row.function.as_deref(), shared, paints.of(&row.site)).into(),
             size(row.bytes),
-            cells::share(row.share),
+            share,
             counted(row.blocks),
             size(row.requested),
         ]
@@ -64,11 +65,12 @@ pub fn pins(device: &DeviceReport, id: &str, limit: usize) -> Markup {
     let (pinning, paints) = (&device.segments.pinning, Paints::new(device));
     let shown_pins = &pinning.pins[..pinning.pins.len().min(limit)];
     let shared = shared_directory(shown_pins.iter().map(|pin| pin.site.as_str()));
-    let rows = shown_pins.iter().map(|pin| {
+    let all: Vec<f64> = pinning.pins.iter().map(|pin| pin.pinned as f64 / pinning.pinned.max(1) as f64).collect();
+    let rows = shown_pins.iter().zip(shares(&all)).map(|(pin, share)| {
         vec![
             site(&pin.site, pin.function.as_deref(), shared, paints.of(&pin.site)).into(),
             size(pin.pinned),
-            cells::share(pin.pinned as f64 / pinning.pinned.max(1) as f64),
+            share,
             size(pin.own),
             counted(pin.blocks),
             places(pin),

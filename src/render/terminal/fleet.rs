@@ -2,7 +2,7 @@
 
 use super::names::{shared_directory, without};
 use super::{number_of, paragraph};
-use crate::analysis::fleet::{Difference, Fleet, Group, RankRow};
+use crate::analysis::fleet::{Difference, Fleet, Group, RankRow, SharedLeak};
 use crate::oom::Verdict;
 use crate::render::sparkline::sparkline_to;
 use crate::render::table::{Align, Table};
@@ -13,6 +13,8 @@ use crate::units::{bytes, count};
 const WIDTH: usize = 118;
 /// Width of a rank's memory over time.
 const OVER_TIME: usize = 12;
+/// Leaks that are told.
+const LEAKS: usize = 4;
 /// An imbalance smaller than this part of the median is not worth a line: 1 / 20.
 const EVEN: u64 = 20;
 
@@ -33,6 +35,9 @@ pub fn fleet(fleet: &Fleet, notes: &[String], errors: usize, limit: usize, width
         out += &paragraph("note  ", note, wide);
     }
     out += &format!("\n{}", paragraph("VERDICT  ", &fleet.job.headline, wide));
+    for leak in fleet.leaks.iter().take(LEAKS) {
+        out += &paragraph("  also   ", &growing(leak, fleet, &names), wide);
+    }
     for row in fleet.ranks.iter().filter(|row| row.outlier.is_some() && row.rank.ooms.is_empty()) {
         out += &paragraph("  also   ", &odd(row, &names), wide);
     }
@@ -89,6 +94,23 @@ fn odd(row: &RankRow, names: &Names) -> String {
         text += &format!(": {}", names.differences(&outlier.sites));
     }
     text + "."
+}
+
+fn growing(leak: &SharedLeak, fleet: &Fleet, names: &Names) -> String {
+    let function = leak.function.as_deref().map_or_else(String::new, |function| format!(" {function}"));
+    let on = match (leak.ranks.as_slice(), leak.everywhere) {
+        ([only], _) => format!("on rank {only} only"),
+        (ranks, _) if ranks.len() == fleet.ranks.len() => "on every rank".to_owned(),
+        (ranks, true) => format!("on ranks {}, all that allocate there", spans(ranks)),
+        (ranks, false) => format!("on ranks {}, not on others that allocate there", spans(ranks)),
+    };
+    format!(
+        "{}{function} grows {} a step {on}, {} live: {}.",
+        names.site(&leak.site),
+        bytes(leak.bytes_per_step),
+        bytes(leak.live_bytes),
+        leak.kind.replace('_', " ")
+    )
 }
 
 fn uneven(fleet: &Fleet, names: &Names) -> Option<String> {

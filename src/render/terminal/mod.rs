@@ -23,6 +23,7 @@ pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};
 pub use report::report;
 pub use segments::segments;
 pub use stacks::tree;
+pub(in crate::render) use top::percents;
 pub use top::{heading, top};
 pub(in crate::render) use verdict::spread;
 pub use verdict::{account, chronology, message, others, remedies, verdict};

@@ -169,7 +169,7 @@ pub(super) fn percent(share: f64) -> String {
 
 /// Shares as percentages with one decimal that sum to what the shares sum to: those cut most by rounding down are
 /// rounded up.
-fn percents(shares: &[f64]) -> Vec<String> {
+pub(in crate::render) fn percents(shares: &[f64]) -> Vec<String> {
     let exact: Vec<f64> = shares.iter().map(|share| share * 1_000.0).collect();
     let mut tenths: Vec<i64> = exact.iter().map(|value| value.floor() as i64).collect();
     let sum = exact.iter().sum::<f64>().round() as i64;

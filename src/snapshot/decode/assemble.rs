@@ -471,12 +471,13 @@ impl Used {
         Self(vec![false; rows])
     }
 
-    /// Uses `row`, unless it was used before. Rows that were not there at first are new.
+    /// Uses `row`, unless it was used before. Rows may be added meanwhile.
     fn take(&mut self, row: u32) -> bool {
-        match self.0.get_mut(row as usize) {
-            Some(used) => !std::mem::replace(used, true),
-            None => true,
+        let at = row as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, false);
         }
+        !std::mem::replace(&mut self.0[at], true)
     }
 
     /// Uses all of `rows`, unless one was used before.

@@ -52,7 +52,7 @@ pub(super) const MAX_SIZE: u64 = 1 << 44;
 
 /// Bytes of a string that are kept: the longest names, of C++ templates, have some thousand. Names are printed again and
 /// again, so that a single one could fill a machine.
-const MAX_TEXT: usize = 1 << 16;
+const MAX_TEXT: usize = 1 << 14;
 
 /// Unknown names of which the number of times is kept.
 const MAX_UNKNOWN: usize = 256;

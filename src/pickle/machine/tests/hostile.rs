@@ -104,11 +104,11 @@ fn growth_without_input_is_limited() {
 fn lengths_are_not_believed() {
     let truncated = Err(PickleError::Truncated { offset: 0 });
     for bytes in [
-        &b"X\xff\xff\xff\xffabc"[..],
-        b"T\xff\xff\xff\xffabc",
-        b"B\xff\xff\xff\xffabc",
-        b"\x8b\xff\xff\xff\xffabc",
-        b"\x8d\0\0\0\0\x01\0\0\0abc",
+        &b"X\xff\xff\xff\0abc"[..],
+        b"T\xff\xff\xff\0abc",
+        b"B\xff\xff\xff\0abc",
+        b"\x8b\xff\xff\xff\0abc",
+        b"\x8d\0\0\0\x01\0\0\0\0abc",
         b"\x8c\xffabc",
         b"\x8a\xffabc",
     ] {
