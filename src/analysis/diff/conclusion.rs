@@ -100,7 +100,7 @@ fn memory(a: &Totals, b: &Totals, line: Option<(&str, u64, u64)>) -> (Change, St
     let is_same = alike(a.requested, b.requested);
     let part = largest_part(a, b);
     if is_same {
-        let live = format!("same live memory ({})", bytes(b.active));
+        let live = format!("same live memory ({})", bytes(b.requested));
         if alike(a.reserved, b.reserved) {
             return (Change::Alike, format!("{live} and same reserved memory ({})", bytes(b.reserved)));
         }

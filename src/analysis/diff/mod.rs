@@ -28,6 +28,7 @@ use super::pools;
 use super::sites::{BEFORE, NO_STACK, Sites};
 use super::totals::Totals;
 use crate::history::{At, History, Moment, MomentError, Peaks};
+use crate::units::bytes;
 
 /// What differs between files on one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -145,17 +146,20 @@ impl Diff {
 
     /// Whether `file` has the figures of the first one.
     fn is_equal(&self, file: usize) -> bool {
-        let bytes = |peaks: &Option<Peaks>| {
+        let heights = |peaks: &Option<Peaks>| {
             peaks.map(|peaks| [peaks.requested, peaks.allocated, peaks.active, peaks.reserved].map(|peak| peak.bytes))
         };
         self.totals.0[0] == self.totals.0[file]
-            && bytes(&self.peak.0[0]) == bytes(&self.peak.0[file])
+            && heights(&self.peak.0[0]) == heights(&self.peak.0[file])
             && self.segments.calls.0[0] == self.segments.calls.0[file]
             && self.sites.iter().all(|row| row.bytes[0] == row.bytes[file] && row.blocks[0] == row.blocks[file])
     }
 
     /// The moments in words.
     fn when(&self) -> String {
+        if let Some(request) = self.same_request {
+            return format!("before the request of {}", bytes(request));
+        }
         let what = self.at.first().map_or("end", |moment| moment.what);
         match what {
             "peak" => "at their peaks",
