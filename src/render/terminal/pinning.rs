@@ -133,7 +133,7 @@ pub fn holders(held: &Holders, limit: usize, width: Option<usize>) -> String {
     out += &table.render(width);
     out += &format!("  {}, the smallest first:\n", number_of(held.blocks as u64, "block"));
     let mut table = Table::new([
-        ("address", Align::Left),
+        ("address", Align::Right),
         ("size", Align::Right),
         ("allocated at", Align::Right),
         ("site", Align::Left),

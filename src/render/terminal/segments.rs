@@ -105,7 +105,7 @@ fn pools(result: &Segments, width: Option<usize>) -> String {
 fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usize>) -> String {
     let rows = result.table(order);
     let mut table = Table::new([
-        ("address", Align::Left),
+        ("address", Align::Right),
         ("total", Align::Right),
         ("pool", Align::Left),
         ("stream", Align::Left),
@@ -163,7 +163,8 @@ fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usi
     if table.is_empty() {
         return String::new();
     }
-    let mut out = table.render(width);
+    // Its numbers alone take the width of a page: what goes elsewhere than to a terminal is better whole.
+    let mut out = table.render(width.or(Some(usize::MAX)));
     if rows.len() > limit {
         out += &format!("  {} more: --limit {}\n", count((rows.len() - limit) as u64), rows.len());
     }
