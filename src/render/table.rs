@@ -11,7 +11,7 @@ pub const WIDEST: usize = 120;
 /// The least that a column is shortened to.
 const NARROWEST: usize = 8;
 /// The least that a column of sentences is given before other columns are shortened.
-const READABLE: usize = 40;
+const READABLE: usize = 24;
 
 /// How a column is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
