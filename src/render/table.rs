@@ -194,7 +194,7 @@ workloads.py:128                       147.9 MiB  decode
     fn sentences_are_continued_below() {
         let mut table = Table::new([("", Align::Left), ("", Align::Prose)]).indent(2);
         table.row(["trace", "recording began late, so that an earlier peak would be lost"]).row(["stacks", "none"]);
-        let text = "  trace   recording began late, so that an\n          earlier peak would be lost\n  stacks  none\n";
+        let text = "  trace   recording began late, so that an earlier\n          peak would be lost\n  stacks  none\n";
         assert_eq!(table.render(Some(50)), text);
     }
 
