@@ -31,6 +31,7 @@ mod timeline;
 mod top;
 mod version;
 mod whatif;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
