@@ -90,7 +90,7 @@ fn links(text: &str) -> Vec<&str> {
 fn anchors(text: &str) -> Vec<String> {
     let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let letters = |heading: &str| heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect();
-    headings.map(|heading| letters(heading)).map(|text: String| text.to_lowercase().replace(' ', "-")).collect()
+    headings.map(letters).map(|text: String| text.to_lowercase().replace(' ', "-")).collect()
 }
 
 /// Pages of the book link to pages of the book, the README and SECURITY.md to anything that is there.
