@@ -7,7 +7,25 @@ use std::process::Command;
 
 use common::{oomscope, run_in};
 
-const COMMANDS: [&str; 8] = ["report", "info", "top", "segments", "timeline", "oom", "whatif", "export"];
+const COMMANDS: [&str; 17] = [
+    "report",
+    "oom",
+    "info",
+    "top",
+    "flame",
+    "segments",
+    "map",
+    "timeline",
+    "leaks",
+    "whatif",
+    "estimate",
+    "fleet",
+    "sql",
+    "howto",
+    "export",
+    "completions",
+    "man",
+];
 
 #[test]
 fn completions_know_every_command() {
@@ -65,9 +83,28 @@ fn help_groups_commands_by_question() {
     assert!(position("What happened?") < position("\n  report "));
     assert!(position("Where is the free memory?") < position("\n  segments "));
     assert!(position("\n  segments ") < position("How did it get there?"));
-    assert_eq!(help.matches("\n  report ").count(), 1);
+    for name in COMMANDS {
+        assert_eq!(help.matches(&format!("\n  {name} ")).count(), 1, "{name}");
+    }
+    assert!(!help.contains("\nMore\n"), "a command stands under no question: {help}");
     assert!(help.lines().all(|line| line.chars().count() <= 120));
     // Calling it without anything, or asking for help as a command, says the same.
     assert!(oomscope::<&str>([]).stderr.contains("What happened?"));
     assert!(oomscope(["help"]).stdout.contains("What happened?"));
+}
+
+/// The heading of the allocator's rules covers these and nothing else, and every command shows how it is called.
+#[test]
+fn help_of_a_command_puts_flags_under_their_headings() {
+    // The help of sql is that of its plug-in.
+    for name in COMMANDS.into_iter().filter(|&name| name != "sql") {
+        let help = oomscope([name, "--help"]).stdout;
+        if let Some((before, rules)) = help.split_once("Allocator rules") {
+            let rules = rules.split_once("\nExample").map_or(rules, |(rules, _)| rules);
+            assert_eq!(rules.matches("\n      --").count(), 8, "{name}: {rules}");
+            assert!(before.contains("--json") || before.contains("--output"), "{name}");
+        }
+        assert!(help.contains("Usage: oomscope") && help.contains("Example"), "{name}");
+        assert!(help.lines().all(|line| line.chars().count() <= 120), "{name}");
+    }
 }

@@ -53,33 +53,35 @@ impl MomentArgs {
     }
 }
 
+/// Heading of the rules in a command's help.
+const RULES: &str = "Allocator rules (default: the snapshot's settings, else PyTorch's constants)";
+
 /// The allocator's rules, where they differ from those recorded in the file.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
-#[command(next_help_heading = "Allocator rules (default: the snapshot's settings, else PyTorch's constants)")]
 pub struct RuleArgs {
     /// Rounding unit of requests [512]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, help_heading = RULES, value_name = "SIZE", value_parser = parse_size)]
     min_block: Option<u64>,
     /// Largest request of the small pool [1MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, help_heading = RULES, value_name = "SIZE", value_parser = parse_size)]
     small_limit: Option<u64>,
     /// Segment of the small pool [2MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, help_heading = RULES, value_name = "SIZE", value_parser = parse_size)]
     small_segment: Option<u64>,
     /// Segment for requests below --large-limit [20MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, help_heading = RULES, value_name = "SIZE", value_parser = parse_size)]
     large_segment: Option<u64>,
     /// Requests from here on get a segment of their own [10MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, help_heading = RULES, value_name = "SIZE", value_parser = parse_size)]
     large_limit: Option<u64>,
     /// Rounding unit of such segments [2MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, help_heading = RULES, value_name = "SIZE", value_parser = parse_size)]
     round_large: Option<u64>,
     /// roundup_power2_divisions, for all sizes [0: off]
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = RULES, value_name = "N")]
     roundup_power2_divisions: Option<u64>,
     /// max_split_size [unlimited]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, help_heading = RULES, value_name = "SIZE", value_parser = parse_size)]
     max_split_size: Option<u64>,
 }
 

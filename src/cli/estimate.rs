@@ -204,7 +204,7 @@ fn plan(args: &Args, config: Option<&ModelConfig>) -> Plan {
 
 fn text(args: &Args, plan: &Plan, config: Option<&ModelConfig>, found: &Estimate) -> String {
     let mut table =
-        Table::new([("", Align::Left), ("", Align::Right), ("", Align::Right), ("", Align::Left)]).indent(2);
+        Table::new([("", Align::Left), ("", Align::Right), ("", Align::Right), ("", Align::Prose)]).indent(2);
     for term in &found.terms {
         table.row([term.name, &bytes(term.bytes), &bytes_decimal(term.bytes), &term.formula]);
     }

@@ -10,6 +10,7 @@ const QUESTIONS: [(&str, &[&str]); 8] = [
     ("How did it get there?", &["timeline", "leaks"]),
     ("What changed?", &["diff", "check"]),
     ("What would have helped?", &["whatif", "estimate"]),
+    ("Which of many ranks is it?", &["fleet", "sql"]),
     ("How do I get a snapshot, and pass it on?", &["howto", "export"]),
     ("How do I set up this program?", &["completions", "man"]),
 ];

@@ -112,11 +112,9 @@ impl Health {
                 true => "the ring buffer was full and overwrote older events, or recording began late",
                 false => "recording began late, or the ring buffer overwrote older events",
             };
-            reasons.push(format!(
-                "{} blocks in {} of segments were there before the first event ({why}); an earlier peak would be lost",
-                count(seeded as u64),
-                bytes(ranges.reserved_at_start())
-            ));
+            let segments = format!("{} of segments", bytes(ranges.reserved_at_start()));
+            let what = if seeded > 0 { format!("{} blocks in {segments}", count(seeded as u64)) } else { segments };
+            reasons.push(format!("{what} were there before the first event ({why}); an earlier peak would be lost"));
         }
         if !self.missing_actions.is_empty() {
             reasons.push(format!("no {} entries: the recorder skipped them", self.missing_actions.join(" and ")));

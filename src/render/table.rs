@@ -2,12 +2,16 @@
 //!
 //! Cells may come from untrusted files: control characters and escape sequences in them are made visible, not obeyed.
 
-use crate::text::{char_width, printable, shorten, width};
+use crate::text::{printable, shorten, width};
 
 /// What stands between two columns.
 const GAP: usize = 2;
+/// Columns of a line where the terminal's are not known.
+pub const WIDEST: usize = 120;
 /// The least that a column is shortened to.
 const NARROWEST: usize = 8;
+/// The least that a column of sentences is given before other columns are shortened.
+const READABLE: usize = 24;
 
 /// How a column is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub enum Align {
     Left,
     /// Numbers: end at the right, never shortened.
     Right,
+    /// Sentences, in the last column: continued on further lines when the table is too wide.
+    Prose,
 }
 
 /// A table being filled: columns first, then rows.
@@ -55,8 +61,9 @@ impl Table {
 
     /// The table as lines, each ending in a newline, none in spaces.
     ///
-    /// With `total` (terminal columns), the widest left-aligned columns are shortened in the middle until the lines
-    /// fit, though to no less than a readable minimum: a very narrow terminal wraps instead.
+    /// Sentences are continued below, and the widest left-aligned columns shortened in the middle, until the lines fit
+    /// into `total` terminal columns ([`WIDEST`] where they are not known), though to no less than a readable minimum:
+    /// a very narrow terminal wraps instead.
     pub fn render(&self, total: Option<usize>) -> String {
         let mut widths: Vec<usize> = self.columns.iter().map(|(name, _)| width(name)).collect();
         for row in &self.rows {
@@ -64,9 +71,7 @@ impl Table {
                 *w = (*w).max(width(cell));
             }
         }
-        if let Some(total) = total {
-            self.fit(&mut widths, total);
-        }
+        self.fit(&mut widths, total.unwrap_or(WIDEST));
         let headings: Vec<&str> = self.columns.iter().map(|(name, _)| name.as_str()).collect();
         let mut out = String::new();
         if headings.iter().any(|h| !h.is_empty()) {
@@ -80,10 +85,18 @@ impl Table {
 
     /// Takes columns away from the widest text columns, the widest first, until the lines fit or nothing is left.
     fn fit(&self, widths: &mut [usize], total: usize) {
-        loop {
+        let excess = |widths: &[usize]| {
             let line = self.indent + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-            let Some(excess) = line.checked_sub(total).filter(|&e| e > 0) else { return };
-            let left = |i: &usize| self.columns[*i].1 == Align::Left;
+            line.checked_sub(total).filter(|&excess| excess > 0)
+        };
+        if let (Some(excess), Some((_, Align::Prose)), Some(last)) =
+            (excess(widths), self.columns.last(), widths.last_mut())
+        {
+            *last = last.saturating_sub(excess).max(READABLE.min(*last));
+        }
+        loop {
+            let Some(excess) = excess(widths) else { return };
+            let left = |i: &usize| self.columns[*i].1 != Align::Right;
             let Some(widest) = (0..widths.len()).filter(left).max_by_key(|&i| (widths[i], usize::MAX - i)) else {
                 return;
             };
@@ -105,7 +118,7 @@ impl Table {
                 out.extend(std::iter::repeat_n(' ', GAP));
             }
             let text = shorten(cell, w);
-            let pad = std::iter::repeat_n(' ', w - text.chars().map(char_width).sum::<usize>());
+            let pad = std::iter::repeat_n(' ', w.saturating_sub(width(&text)));
             match align {
                 Align::Left => {
                     out.push_str(&text);
@@ -115,11 +128,35 @@ impl Table {
                     out.extend(pad);
                     out.push_str(&text);
                 }
+                Align::Prose => {
+                    let column = width(&out[start..]);
+                    out.push_str(&wrapped(cell, w).join(&format!("\n{:column$}", "")));
+                }
             }
         }
         out.truncate(start + out[start..].trim_end_matches(' ').len());
         out.push('\n');
     }
+}
+
+/// `text` in lines of at most `columns`, broken at spaces; a longer word is shortened.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    if width(text) <= columns {
+        return vec![text.to_owned()];
+    }
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let word = shorten(word, columns);
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(&word),
+            Some(line) if width(line) + 1 + width(&word) <= columns => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word.into_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -151,6 +188,14 @@ workloads.py:128                       147.9 MiB  decode
         assert_eq!(text, expected);
         assert!(text.lines().all(|l| width(l) <= 60), "{text}");
         assert!(sites().render(None).contains("site-packages"));
+    }
+
+    #[test]
+    fn sentences_are_continued_below() {
+        let mut table = Table::new([("", Align::Left), ("", Align::Prose)]).indent(2);
+        table.row(["trace", "recording began late, so that an earlier peak would be lost"]).row(["stacks", "none"]);
+        let text = "  trace   recording began late, so that an earlier\n          peak would be lost\n  stacks  none\n";
+        assert_eq!(table.render(Some(50)), text);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub fn fits(result: &Segments, limit: usize, width: Option<usize>) -> String {
         return String::new();
     }
     let mut table =
-        Table::new([("request", Align::Right), ("pool", Align::Left), ("stream", Align::Left), ("", Align::Left)])
+        Table::new([("request", Align::Right), ("pool", Align::Left), ("stream", Align::Left), ("", Align::Prose)])
             .indent(2);
     for fit in result.fit.iter().take(limit) {
         table.row([bytes(fit.request), pool_text(fit.kind, fit.pool.as_deref()), fit.stream.clone(), answer(fit)]);

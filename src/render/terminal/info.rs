@@ -23,7 +23,7 @@ pub fn headline(info: &Info) -> String {
 /// All of `info`; `name` is the file's.
 pub fn info(name: &str, info: &Info, width: Option<usize>) -> String {
     let mut out = format!("{}   {}\n\n", printable(name), headline(info));
-    let mut table = Table::new([("", Align::Left), ("", Align::Left)]).indent(2);
+    let mut table = Table::new([("", Align::Left), ("", Align::Prose)]).indent(2);
     let protocol = info.format.protocol.map_or_else(|| "JSON".to_owned(), |n| format!("pickle protocol {n}"));
     let writer = serde_json::to_value(info.format.writer).ok().and_then(|name| name.as_str().map(str::to_owned));
     table.row(["written by".to_owned(), format!("{} ({protocol})", writer.unwrap_or_default())]);
@@ -64,7 +64,7 @@ fn settings(info: &Info) -> String {
 }
 
 fn device_text(device: &DeviceInfo, width: Option<usize>) -> String {
-    let mut table = Table::new([("", Align::Left), ("", Align::Left)]).indent(2);
+    let mut table = Table::new([("", Align::Left), ("", Align::Prose)]).indent(2);
     let mut row = |name: &str, text: String| {
         table.row([name.to_owned(), text]);
     };

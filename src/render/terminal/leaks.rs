@@ -196,7 +196,7 @@ fn not_leaks(result: &Leaks, width: Option<usize>) -> String {
     if result.not_leaks.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([("NO LEAKS", Align::Left), ("live", Align::Right), ("why", Align::Left)]).indent(2);
+    let mut table = Table::new([("NO LEAKS", Align::Left), ("live", Align::Right), ("why", Align::Prose)]).indent(2);
     let shown = result.not_leaks.iter().take(NO_LEAKS);
     let shared = shared_directory(shown.clone().map(|row| row.site.as_str()));
     for row in shown {

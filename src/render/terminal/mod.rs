@@ -6,6 +6,7 @@ mod fitting;
 pub(in crate::render) mod fleet;
 mod info;
 mod leaks;
+mod memory;
 pub(in crate::render) mod names;
 mod pinning;
 mod report;

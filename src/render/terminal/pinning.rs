@@ -43,14 +43,7 @@ pub fn pins(pinning: &Pinning, title: &str, limit: usize, width: Option<usize>) 
             String::new(),
         ]);
     }
-    let mut out = table.render(width);
-    let first = shown.clone().find_map(|pin| Some((pin, pin.lifetimes.as_ref()?)));
-    if let Some((pin, lifetimes)) = first.filter(|(_, lifetimes)| lifetimes.is_classic)
-        && pin.pinned >= pinning.pinned / 4
-    {
-        out += &classic_cause(pin, lifetimes, shared);
-    }
-    out
+    table.render(width)
 }
 
 /// `in 72 segments`
@@ -60,8 +53,20 @@ fn places(pin: &Pin) -> String {
     format!("in {}", parts.collect::<Vec<_>>().join(" and "))
 }
 
-/// The classic cause, with the figures that show it.
-fn classic_cause(pin: &Pin, lifetimes: &Lifetimes, shared: usize) -> String {
+/// The classic cause, with the figures that show it, when one of the first `limit` sites pins much by it; else empty.
+pub fn classic_cause(pinning: &Pinning, limit: usize) -> String {
+    let shown = pinning.pins.iter().take(limit);
+    let shared = shared_directory(shown.clone().map(|pin| pin.site.as_str()));
+    let mut known = shown.filter_map(|pin| Some((pin, pin.lifetimes.as_ref()?)));
+    match known.next() {
+        Some((pin, lifetimes)) if lifetimes.is_classic && pin.pinned >= pinning.pinned / 4 => {
+            sentence(pin, lifetimes, shared)
+        }
+        _ => String::new(),
+    }
+}
+
+fn sentence(pin: &Pin, lifetimes: &Lifetimes, shared: usize) -> String {
     let site = printable(without(&pin.site, shared));
     let when = match (lifetimes.first_event, lifetimes.last_event) {
         (Some(first), Some(last)) if first < last => {
@@ -128,7 +133,7 @@ pub fn holders(held: &Holders, limit: usize, width: Option<usize>) -> String {
     out += &table.render(width);
     out += &format!("  {}, the smallest first:\n", number_of(held.blocks as u64, "block"));
     let mut table = Table::new([
-        ("address", Align::Left),
+        ("address", Align::Right),
         ("size", Align::Right),
         ("allocated at", Align::Right),
         ("site", Align::Left),

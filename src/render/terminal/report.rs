@@ -1,23 +1,20 @@
 //! The post-mortem in about 25 lines.
 
 use super::leaks::leaks_in_short;
-use super::pinning::pins;
+use super::memory::memory;
+use super::pinning::{classic_cause, pins};
 use super::top::top;
 use super::verdict;
 use super::whatif::winners;
-use super::{headline, moment_text, number_of, titled};
+use super::{headline, moment_text, number_of, paragraph, titled};
 use crate::analysis::info::DeviceInfo;
 use crate::analysis::report::{DeviceReport, Report};
-use crate::analysis::series::Series;
 use crate::analysis::settle::is_settled;
 use crate::analysis::whatif::WhatIf;
-use crate::render::sparkline::{bar, bar_span, sparkline};
-use crate::render::table::{Align, Table};
+use crate::oom::{Diagnosis, Verdict};
+use crate::render::table::WIDEST;
 use crate::text::printable;
-use crate::units::{bytes, count, duration};
-
-/// Width of the bars and of the sparkline, in characters.
-const BAR: usize = 40;
+use crate::units::count;
 
 /// Remedies shown.
 const REMEDIES: usize = 3;
@@ -35,15 +32,7 @@ const PINNED_SHARE: u64 = 20;
 
 /// All of `report`; `name` is the file's.
 pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
-    let mut out = format!("{}   {}", printable(name), headline(&report.info));
-    if let Some(last) = report.devices.first().and_then(|device| device.failure.as_ref()) {
-        out += &format!(" · failed at event {}", count(last.event.into()));
-        out += &match last.events_after {
-            0 => ", the last one".to_owned(),
-            n => format!(", then went on for {}", number_of(n.into(), "event")),
-        };
-    }
-    out.push('\n');
+    let mut out = top_line(name, report, width.unwrap_or(WIDEST));
     if report.devices.is_empty() {
         out += "\nNo memory is reserved and nothing was recorded. Was the snapshot taken in the process that used the GPU?\n";
     }
@@ -53,6 +42,26 @@ pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
         out += &device_text(device, info, replayed, report.devices.len() > 1, width);
     }
     out
+}
+
+/// What file it is, and whether a failure is in it.
+fn top_line(name: &str, report: &Report, width: usize) -> String {
+    let mut facts = headline(&report.info);
+    if let Some(last) = report.devices.first().and_then(|device| device.failure.as_ref()) {
+        facts += &format!(" · failed at event {}", count(last.event.into()));
+        facts += &match last.events_after {
+            0 => ", the last one".to_owned(),
+            n => format!(", then went on for {}", number_of(n.into(), "event")),
+        };
+    } else if report.info.devices.iter().any(|device| device.events > 0) {
+        facts += " · no OOM in the trace";
+    }
+    let name = printable(name);
+    match crate::text::width(&name) {
+        // A long name leaves no room beside it.
+        long if long > width / 2 => format!("{name}\n{}", paragraph("  ", &facts, width)),
+        _ => paragraph(&format!("{name}   "), &facts, width),
+    }
 }
 
 fn device_text(
@@ -95,7 +104,8 @@ fn device_text(
         out += &format!("\n{}", titled(&leaks_in_short(&device.leaks, TITLE, LEAKS, width), TITLE));
     }
     let pinning = &device.segments.pinning;
-    if pinning.pinned >= device.segments.fragmentation.totals.reserved / PINNED_SHARE {
+    let pins_matter = device.diagnosis.as_ref().is_none_or(is_in_pieces);
+    if pins_matter && !no_stacks && pinning.pinned >= device.segments.fragmentation.totals.reserved / PINNED_SHARE {
         const TITLE: &str = "WHAT PINS IT";
         // Sites that together pin next to nothing would only take lines.
         let enough = pinning.pinned - pinning.pinned / PINNED_SHARE;
@@ -104,7 +114,10 @@ fn device_text(
             Some(*sum)
         });
         let lines = sums.take_while(|&sum| sum < enough).count() + 1;
-        let text = pins(pinning, TITLE, lines.min(PINS), width);
+        let mut text = pins(pinning, TITLE, lines.min(PINS), width);
+        if device.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.verdict == Verdict::Fragmentation) {
+            text += &classic_cause(pinning, PINS);
+        }
         if !text.is_empty() {
             out += &format!("\n{}", titled(&text, TITLE));
         }
@@ -131,71 +144,13 @@ fn device_text(
     {
         out += "\nTRACE\n";
         for reason in &info.trace.reasons {
-            out += &format!("  {reason}\n");
+            out += &paragraph("  ", reason, width.unwrap_or(WIDEST));
         }
     }
     out
 }
 
-/// The parts of the reserved memory with bars on one scale.
-fn memory(device: &DeviceReport, info: Option<&DeviceInfo>, width: Option<usize>) -> String {
-    let totals = &device.segments.fragmentation.totals;
-    let reserved = totals.reserved;
-    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indent(2);
-    let mut row = |name: &str, value: Option<u64>, bar: String, note: String| {
-        let value = value.map_or_else(|| "unknown".to_owned(), bytes);
-        table.row([name.to_owned(), value, format!("{bar:<BAR$} {note}")]);
-    };
-    row("reserved", Some(reserved), bar(reserved, reserved, BAR), capacity_note(device));
-    let rounding = totals.rounding.map_or_else(String::new, |rounding| format!(" · rounding {}", bytes(rounding)));
-    row(
-        "live",
-        Some(totals.allocated),
-        bar(totals.allocated, reserved, BAR),
-        format!("requested {}{rounding}", bytes(totals.requested)),
-    );
-    let mut start = totals.allocated;
-    let parts = [
-        ("pending", Some(totals.pending), "freed, but waiting for another stream"),
-        ("stranded", totals.stranded, "free, next to live blocks"),
-        ("pool-idle", totals.pool_idle, "free in private pools, of no use to others"),
-        ("releasable", totals.releasable, "free, empty_cache() would return it"),
-    ];
-    // The largest free block is told beside the first kind of free memory.
-    let mut hole = totals.largest_free.map(|largest| format!(" · largest hole {}", bytes(largest)));
-    for (name, value, note) in parts {
-        let size = value.unwrap_or(0);
-        if size > 0 || value.is_none() {
-            let hole = if name == "pending" { None } else { hole.take() };
-            let note = format!("{note}{}", hole.unwrap_or_default());
-            row(name, value, bar_span(start, start + size, reserved, BAR), note);
-        }
-        start += size;
-    }
-    if let Some(series) = &device.series {
-        let (line, note) = over_time(series, info);
-        table.row(["over time".to_owned(), String::new(), format!("{line:<BAR$} {note}")]);
-    }
-    table.render(width)
-}
-
-fn capacity_note(device: &DeviceReport) -> String {
-    let had = device.capacity.map(|capacity| format!("of {} it could have", bytes(capacity)));
-    let left = device.failure.as_ref().map(|failure| format!("{} left on the device", bytes(failure.device_free)));
-    [had, left].into_iter().flatten().collect::<Vec<_>>().join(" · ")
-}
-
-/// A sparkline of live memory, and its peaks in words.
-fn over_time(series: &Series, info: Option<&DeviceInfo>) -> (String, String) {
-    let live: Vec<u64> = (0..series.x.len()).map(|at| series.bands.iter().map(|band| band.values[at]).sum()).collect();
-    let span = info.and_then(|info| info.last_time_us?.checked_sub(info.first_time_us?)).filter(|&span| span > 0);
-    let span = span.map_or_else(String::new, |span| format!(" in {}", duration(span)));
-    let peak = |peak: crate::history::Peak| {
-        let about = if peak.exact { "" } else { "at least " };
-        format!("{about}{}", bytes(peak.bytes))
-    };
-    let peaks = info.and_then(|info| info.peak).map_or_else(String::new, |peaks| {
-        format!("live{span}, peak {} · reserved peak {}", peak(peaks.allocated), peak(peaks.reserved))
-    });
-    (sparkline(&live, BAR), peaks)
+/// Whether free memory in pieces has a part in the failure.
+fn is_in_pieces(diagnosis: &Diagnosis) -> bool {
+    diagnosis.findings.iter().any(|finding| finding.verdict == Verdict::Fragmentation)
 }

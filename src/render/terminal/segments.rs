@@ -2,7 +2,7 @@
 
 use super::fitting::{failed_fits, fits, holes, oom_fits};
 use super::names::{shared_directory, without};
-use super::pinning::{freeing, holders, pins};
+use super::pinning::{classic_cause, freeing, holders, pins};
 use super::{known, moment_text, number_of, pool_text};
 use crate::analysis::segments::{SegmentOrder, Segments};
 use crate::render::table::{Align, Table};
@@ -18,7 +18,8 @@ pub fn segments(result: &Segments, order: SegmentOrder, limit: usize, width: Opt
             out += &format!("\n{title}\n{text}");
         }
     };
-    section("WHAT PINS IT", pins(&result.pinning, "site", limit, width));
+    let pinned = pins(&result.pinning, "site", limit, width) + &classic_cause(&result.pinning, limit);
+    section("WHAT PINS IT", pinned);
     section(
         "WHAT WOULD HAVE TO GO",
         result.freeing.as_ref().map_or_else(String::new, |freeing_| freeing(freeing_, width)),
@@ -42,7 +43,7 @@ fn totals(result: &Segments, width: Option<usize>) -> String {
     let totals = &result.fragmentation.totals;
     let rows = &result.fragmentation.segments;
     let expandable = rows.iter().filter(|row| row.expandable).count();
-    let mut parts = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indent(2);
+    let mut parts = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Prose)]).indent(2);
     let segments = number_of((rows.len() - expandable) as u64, "segment");
     let ranges = format!("{} of expandable memory", number_of(expandable as u64, "range"));
     let place = match expandable {
@@ -104,7 +105,7 @@ fn pools(result: &Segments, width: Option<usize>) -> String {
 fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usize>) -> String {
     let rows = result.table(order);
     let mut table = Table::new([
-        ("address", Align::Left),
+        ("address", Align::Right),
         ("total", Align::Right),
         ("pool", Align::Left),
         ("stream", Align::Left),
@@ -162,7 +163,8 @@ fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usi
     if table.is_empty() {
         return String::new();
     }
-    let mut out = table.render(width);
+    // Its numbers alone take the width of a page: what goes elsewhere than to a terminal is better whole.
+    let mut out = table.render(width.or(Some(usize::MAX)));
     if rows.len() > limit {
         out += &format!("  {} more: --limit {}\n", count((rows.len() - limit) as u64), rows.len());
     }

@@ -9,9 +9,6 @@ use crate::render::table::{Align, Table};
 use crate::text::printable;
 use crate::units::{bytes, count, duration};
 
-/// Columns of a table of long texts that goes to a file.
-const WIDEST: usize = 120;
-
 /// What the table of `ranking` shows, in one line; and what is to be known about it.
 pub fn heading(ranking: &Ranking) -> String {
     let inclusive = if ranking.attribution == Attribution::Inclusive { ", inclusive" } else { "" };
@@ -113,9 +110,7 @@ pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -
         let cells = [name, short(rest.value, ranking.unit), share.clone(), count(rest.blocks)];
         table.row(cells.into_iter().chain([amount(rest.bytes, rest.requested)]));
     }
-    // Names of regions and whole stacks have no bounds.
-    let is_long = !is_path && ranking.by != "module" || shown.iter().any(|row| !row.why.is_empty());
-    let mut text = table.render(if is_long { width.or(Some(WIDEST)) } else { width });
+    let mut text = table.render(width);
     for row in shown.iter().filter(|row| !row.stacks.is_empty()) {
         text += &format!("\n{}\n{}", printable(&label(row, shared)), stacks(&row.stacks, ranking.unit));
     }

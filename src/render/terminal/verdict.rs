@@ -85,7 +85,7 @@ pub(in crate::render) fn spread<'a>(useful: &[&'a Advice], most: usize) -> Vec<&
 
 /// The account of the card.
 pub fn account(account: &Reconciliation, width: Option<usize>) -> String {
-    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indent(2);
+    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Prose)]).indent(2);
     for line in &account.lines {
         let figure = line.bytes.map_or_else(|| "unknown".to_owned(), bytes);
         table.row([line.name.to_owned(), figure, line.source.clone()]);

@@ -84,7 +84,7 @@ fn table(result: &WhatIf, width: Option<usize>) -> String {
     if searched {
         columns.push(("needs", Align::Right));
     }
-    columns.push(("", Align::Left));
+    columns.push(("", Align::Prose));
     let mut table = Table::new(columns).indent(2);
     let name = match result.baseline.settings.as_str() {
         "" => "(as recorded)".to_owned(),
@@ -133,7 +133,7 @@ pub fn winners(result: &WhatIf, width: Option<usize>) -> String {
             printable(cause)
         );
     }
-    let mut table = Table::new([("", Align::Left), ("", Align::Left), ("", Align::Left)]).indent(2);
+    let mut table = Table::new([("", Align::Left), ("", Align::Left), ("", Align::Prose)]).indent(2);
     let mut won: Vec<&Scenario> = result.scenarios.iter().filter(|scenario| scenario.advised).collect();
     // Expandable segments cost nothing else, so they stay first; the others follow by what they reserve.
     won.sort_by_key(|scenario| (!scenario.settings.contains("expandable"), scenario.figures.end.reserved));
@@ -145,7 +145,8 @@ pub fn winners(result: &WhatIf, width: Option<usize>) -> String {
         table.row(["not", scenario.settings.as_str(), scenario.advice.as_str()]);
     }
     let garbage = result.scenarios.iter().find(|scenario| scenario.settings.starts_with("garbage"));
-    if let Some(scenario) = garbage.filter(|scenario| !scenario.advised) {
+    // What could have no effect here is for `oomscope whatif` to tell.
+    if let Some(scenario) = garbage.filter(|scenario| !scenario.advised && scenario.refusal.is_none()) {
         table.row(["not", "garbage_collection_threshold", scenario.advice.as_str()]);
     }
     let mut out = table.render(width);
