@@ -137,6 +137,7 @@ fn add_one(dataset: &Dataset, rank: &Rank, existing: Existing, args: &InputArgs)
     let histories = loaded.histories(None)?;
     let source = Source::new(&loaded.snapshot, &histories);
     let salvaged = loaded.status() == Status::Partial;
+    let _unfinished = atomic::remove_when_interrupted(dataset.partial(rank));
     let manifest = dataset
         .write(rank, &source, &loaded.name, content, salvaged)
         .with_context(|| format!("cannot write {}: check the disk space", dataset.partition(rank).display()))?;

@@ -128,6 +128,17 @@ impl Dataset {
         }
     }
 
+    /// The directory that the tables of `rank` are written to before they are put in place.
+    pub fn partial(&self, rank: &Rank) -> PathBuf {
+        self.beside(rank, "part")
+    }
+
+    /// A name that begins with a dot is no partition.
+    fn beside(&self, rank: &Rank, what: &str) -> PathBuf {
+        let name = format!(".rank={}.{}.{what}", rank.rank, std::process::id());
+        self.partition(rank).with_file_name(name)
+    }
+
     /// Writes the tables of `source` as those of `rank`, in place of what is there.
     pub fn write(
         &self,
@@ -138,11 +149,7 @@ impl Dataset {
         salvaged: bool,
     ) -> Result<Manifest> {
         let place = self.partition(rank);
-        let beside = |what: &str| {
-            // A name that begins with a dot is no partition.
-            place.with_file_name(format!(".rank={}.{}.{what}", rank.rank, std::process::id()))
-        };
-        let (partial, old) = (beside("part"), beside("old"));
+        let (partial, old) = (self.partial(rank), self.beside(rank, "old"));
         fs::create_dir_all(&partial)?;
         let written = (|| {
             let mut rows = BTreeMap::new();
