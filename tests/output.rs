@@ -33,7 +33,7 @@ fn writers(out: &str) -> Vec<Vec<String>> {
 
 /// Those that write several files or binary ones, and the smallest number of files that each leaves.
 fn writers_of_many(out: &str) -> Vec<(Vec<String>, usize)> {
-    let (file, directory) = (snapshot(), testdata().join("rig/2.6.0").to_str().unwrap().to_owned());
+    let (file, directory) = (snapshot(), testdata().join("ranks16").to_str().unwrap().to_owned());
     [
         (vec!["fleet", &directory, "-o", out], 3),
         (vec!["export", &directory, "--format", "parquet", "--tables", out, "--job", "j"], 0),
