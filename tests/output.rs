@@ -35,6 +35,7 @@ fn writers(out: &str) -> Vec<Vec<String>> {
 fn writers_of_many(out: &str) -> Vec<(Vec<String>, usize)> {
     let (file, directory) = (snapshot(), testdata().join("ranks16").to_str().unwrap().to_owned());
     [
+        (vec!["report", &file, "-o", out], 3),
         (vec!["fleet", &directory, "-o", out], 3),
         (vec!["export", &directory, "--format", "parquet", "--tables", out, "--job", "j"], 0),
         (vec!["export", &file, "--format", "parquet", "-o", out], 9),
