@@ -28,6 +28,16 @@ pub fn bytes_decimal(n: u64) -> String {
     scaled(n, 1000.0, &DECIMAL)
 }
 
+/// A change in bytes with its sign: `+76.1 MiB`, `−2.9 GiB`, `0 B`.
+pub fn bytes_change(change: i64) -> String {
+    let size = bytes(change.unsigned_abs());
+    match change {
+        0 => size,
+        1.. => format!("+{size}"),
+        _ => format!("−{size}"),
+    }
+}
+
 fn scaled(n: u64, base: f64, units: &[&str; 7]) -> String {
     if (n as f64) < base {
         return format!("{n} B");
@@ -198,6 +208,9 @@ mod tests {
         assert_eq!(bytes_short(100 << 30), "100 GiB");
         assert_eq!(bytes_decimal(14_500_000_000), "14.50 GB");
         assert_eq!(bytes_decimal(999), "999 B");
+        assert_eq!(bytes_change(20 << 20), "+20.0 MiB");
+        assert_eq!(bytes_change(i64::MIN), "−8.00 EiB");
+        assert_eq!(bytes_change(0), "0 B");
     }
 
     #[test]

@@ -21,7 +21,9 @@ fn snapshots(dir: &Path) -> Vec<PathBuf> {
         is_pickle(name) || [".pt", ".zip", ".html", ".dump.json.gz"].iter().any(|ending| name.ends_with(ending))
     };
     let readable = |path: &PathBuf| load(&Source::Path(path.clone()), &LoadOptions::default()).is_ok();
-    files(dir, is_snapshot).into_iter().filter(readable).collect()
+    // Files that no recorder has written need not come back as they were.
+    let is_recorded = |path: &PathBuf| !path.iter().any(|part| part == "hostile");
+    files(dir, is_snapshot).into_iter().filter(|path| is_recorded(path) && readable(path)).collect()
 }
 
 fn export(input: &Path, output: &Path, flags: &[&str]) {

@@ -46,6 +46,12 @@ fn a_job_of_two_stages_is_explained() {
     assert_eq!(odd, [truth["leak"]["rank"].as_u64().unwrap()]);
     let sites = &row(&fleet, odd[0])["outlier"]["sites"];
     assert_eq!(sites[0]["site"], truth["leak"]["site"]);
+    let leaks = fleet["leaks"].as_array().unwrap();
+    assert_eq!(leaks.len(), 1);
+    for key in ["site", "function", "bytes_per_step"] {
+        assert_eq!(leaks[0][key], truth["leak"][key]);
+    }
+    assert_eq!(leaks[0]["ranks"], serde_json::json!([truth["leak"]["rank"]]));
 }
 
 #[test]
@@ -136,4 +142,51 @@ fn pictures_are_xml_without_script() {
     let heat_map = fs::read_to_string(out.join("heat_map.svg")).unwrap();
     assert!(heat_map.contains("pretrain.py:55") && heat_map.contains("rank 5: 16.5 MiB"));
     assert_eq!(json(out.join("fleet.json"))["command"], "fleet");
+    // The page shows both, and may load nothing.
+    let page = fs::read_to_string(out.join("fleet.html")).unwrap();
+    assert!(page.contains("default-src 'none'") && !page.contains("src=") && page.len() < 5_000_000);
+    assert_eq!(page.matches("<svg xmlns").count(), 2);
+    assert!(page.contains("Rank 11 ran out of memory first"));
+}
+
+#[test]
+fn markdown_is_short_and_tells_the_same() {
+    let run = oomscope(["fleet", JOB, "--format", "md"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(run.stdout.lines().count() <= 60, "{}", run.stdout);
+    for word in ["Rank 11 ran out of memory first", "pretrain.py:55", "| B | 8–15 |"] {
+        assert!(run.stdout.contains(word), "no {word} in\n{}", run.stdout);
+    }
+}
+
+/// Tables hold all that is compared; only what is new is read again.
+#[test]
+fn tables_tell_what_snapshots_tell() {
+    let directory = tempfile::tempdir().unwrap();
+    let tables = directory.path().join("tables");
+    let tables = tables.to_str().unwrap();
+    let named = |mut fleet: Value| {
+        for row in fleet["ranks"].as_array_mut().unwrap() {
+            let name = row["file"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+            row["file"] = name.into();
+        }
+        fleet
+    };
+    let from_snapshots = named(json_of(&["fleet", JOB, "--json"]));
+    let first = named(json_of(&["fleet", JOB, "--tables", tables, "--json"]));
+    assert_eq!(first, from_snapshots);
+    let events = fs::metadata(format!("{tables}/events/job=ranks16/rank=11/part.parquet")).unwrap().modified().unwrap();
+    assert_eq!(named(json_of(&["fleet", JOB, "--tables", tables, "--json"])), from_snapshots);
+    assert_eq!(
+        fs::metadata(format!("{tables}/events/job=ranks16/rank=11/part.parquet")).unwrap().modified().unwrap(),
+        events
+    );
+    assert_eq!(named(json_of(&["fleet", tables, "--json"])), from_snapshots);
+
+    let run = oomscope(["fleet", "testdata/rig/2.6.0/multigpu.pickle", "--tables", tables, "--job", "other"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let run = oomscope(["fleet", tables]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("other, ranks16"), "{}", run.stderr);
+    assert_eq!(json_of(&["fleet", tables, "--job", "other", "--json"])["ranks"].as_array().unwrap().len(), 2);
 }

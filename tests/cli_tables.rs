@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{json_of, oomscope, python_with_arrow, shared_data, testdata};
-use oomscope::export::dataset::{Content, Dataset, Found, Rank};
+use oomscope::export::dataset::{Content, Dataset, Found, JobRank};
 use oomscope::export::tables::{DeviceRow, OomRow, SiteRow, StepRow, TableName};
 
 const FILE: &str = "testdata/rig/2.6.0/oom_train.pickle";
@@ -181,9 +181,9 @@ fn a_second_run_reads_only_what_is_new() {
     assert_eq!(first.status, 0, "{}", first.stderr);
     assert_eq!(first.stdout.matches("written").count(), 2, "{}", first.stdout);
     let dataset = Dataset::new(&root);
-    let ranks: Vec<Rank> = dataset.ranks().unwrap().into_iter().map(|(rank, _)| rank).collect();
-    assert_eq!(ranks, [0, 11].map(|rank| Rank { job: "a job".to_owned(), rank }));
-    let table = dataset.partition(&ranks[0]).join("events.parquet");
+    let ranks: Vec<JobRank> = dataset.ranks().unwrap().into_iter().map(|(rank, _)| rank).collect();
+    assert_eq!(ranks, [0, 11].map(|rank| JobRank { job: "a job".to_owned(), rank }));
+    let table = dataset.file(TableName::Events, &ranks[0]);
     let written = fs::metadata(&table).unwrap().modified().unwrap();
     let second = run(&[]);
     assert_eq!(second.stdout.matches("unchanged").count(), 2, "{}", second.stdout);
@@ -212,7 +212,7 @@ fn a_second_run_reads_only_what_is_new() {
     assert!(run(&["--force"]).stdout.contains("replaced"));
     assert!(matches!(dataset.find(&ranks[1], &content), Found::Same(manifest) if manifest.rows["devices"] == 1));
     let names: Vec<_> =
-        fs::read_dir(root.join("job=a%20job")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        fs::read_dir(root.join("events/job=a%20job")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
 }
 
@@ -227,7 +227,7 @@ fn a_dataset_is_read_by_duckdb() {
     assert_eq!(run.status, 0, "{}", run.stderr);
     let script = "
 import duckdb, json, sys
-table = f\"read_parquet('{sys.argv[1]}/*/*/devices.parquet', hive_partitioning = true)\"
+table = f\"read_parquet('{sys.argv[1]}/devices/*/*/*.parquet', hive_partitioning = true)\"
 rows = duckdb.sql(f'select job, rank, events, peak_allocated, reserved, allocated, ooms from {table} order by rank').fetchall()
 print(json.dumps(rows))";
     let read = python(&interpreter, script, directory.path());

@@ -11,15 +11,18 @@ fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Lines of the `sh` blocks of a Markdown text, without comments.
-fn commands(text: &str) -> Vec<String> {
+/// Lines of the `sh` blocks of a Markdown text without comments, and the status that each ends with: 0 unless its
+/// comment says `exit status N`.
+fn commands(text: &str) -> Vec<(String, i32)> {
     let mut in_block = false;
     let mut found = Vec::new();
     for line in text.lines() {
         if line.starts_with("```") {
             in_block = line == "```sh";
         } else if in_block {
-            found.push(line.split(" #").next().unwrap_or(line).trim().to_owned());
+            let (command, comment) = line.split_once(" #").unwrap_or((line, ""));
+            let status = comment.split_once("exit status ").map_or(0, |(_, status)| status.trim().parse().unwrap());
+            found.push((command.trim().to_owned(), status));
         }
     }
     found
@@ -33,7 +36,7 @@ fn documented_commands_run() {
     pages.push(project().join("README.md"));
     let mut visited = 0;
     for page in pages {
-        for command in commands(&fs::read_to_string(&page).unwrap()) {
+        for (command, status) in commands(&fs::read_to_string(&page).unwrap()) {
             let own = command.strip_prefix("cargo run --release -- ").or(command.strip_prefix("oomscope "));
             let Some(arguments) = own else {
                 // Building and testing are what runs this test.
@@ -45,7 +48,7 @@ fn documented_commands_run() {
                 continue;
             };
             let run = run_in(directory.path(), arguments.split_whitespace(), &[]);
-            assert_eq!(run.status, 0, "{}: {command}\n{}", page.display(), run.stderr);
+            assert_eq!(run.status, status, "{}: {command}\n{}", page.display(), run.stderr);
             visited += 1;
         }
     }
@@ -71,4 +74,14 @@ fn the_report_of_the_readme_is_current() {
     for line in shown.lines() {
         assert!(printed.contains(line), "not printed: {line}");
     }
+}
+
+/// The conclusion printed in the recipes is the one that the command before it prints.
+#[test]
+fn the_conclusion_of_the_recipes_is_current() {
+    let recipes = fs::read_to_string(project().join("docs/recipes.md")).unwrap();
+    let shown = recipes.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let files = ["testdata/rig/2.6.0/decode.pickle", "testdata/rig/2.6.0/decode_expandable.pickle"];
+    let printed = oomscope(["diff", files[0], files[1]]).stdout;
+    assert!(printed.contains(shown), "{printed}");
 }

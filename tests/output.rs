@@ -171,7 +171,7 @@ fn an_interruption_leaves_no_parts() {
                 .spawn()
                 .unwrap();
             std::thread::sleep(Duration::from_millis(delay));
-            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status();
+            let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).stderr(Stdio::null()).status();
             child.wait().unwrap();
             let found = all_names(directory.path());
             assert!(!found.iter().any(|name| name.contains(".part")), "{arguments:?} after {delay} ms: {found:?}");
@@ -182,7 +182,8 @@ fn an_interruption_leaves_no_parts() {
     }
 }
 
-/// Interrupted while it waits for more input, or in the middle of its work: the old output is untouched.
+/// Ended while it waits for more input, or in the middle of its work: the old output is untouched. SIGINT would do the
+/// same, but the background jobs of a shell ignore it.
 #[test]
 fn an_interruption_leaves_the_old_output() {
     let pickle = fs::read(testdata().join("formats/run_protocol4.pickle")).unwrap();
@@ -201,7 +202,7 @@ fn an_interruption_leaves_the_old_output() {
         stdin.write_all(bytes).unwrap();
         // The part of a pickle keeps it waiting; the whole lets it go on.
         std::thread::sleep(Duration::from_millis(delay));
-        let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let interrupted = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
         assert!(interrupted.success());
         let started = Instant::now();
         let status = child.wait().unwrap();

@@ -10,17 +10,17 @@ use ballista::prelude::SessionContextExt;
 use clap::Parser;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
-use oomscope::analysis::fleet::{RankFile, RankPattern, assign, place};
+use oomscope::analysis::fleet::{RankFile, RankPattern};
 use oomscope::cli::files;
-use oomscope::export::Dataset;
+use oomscope::export::dataset::Dataset;
 use oomscope_sql::queries::{QUERIES, Query};
 use oomscope_sql::results::{Format, write};
 use oomscope_sql::{config, dataset, embedded, snapshots};
 
 /// SQL over the snapshots of a job's ranks, or over the tables made from them.
 ///
-/// Tables: devices, segments, blocks, events, stacks, frames, sites, steps, ooms; docs/tables.md describes their
-/// columns. Each has two more: job and rank.
+/// Tables: devices, segments, blocks, events, stacks, frames, sites, steps, ooms, moments, leaks, timeline;
+/// docs/tables.md describes their columns. Each has two more: job and rank.
 #[derive(Parser)]
 #[command(
     name = "oomscope sql",
@@ -150,14 +150,9 @@ async fn answer(args: &Args, sql: &str, inputs: &[String]) -> Result<()> {
 /// The files that `inputs` name, with their ranks.
 fn rank_files(args: &Args, inputs: &[String]) -> Result<Vec<RankFile>> {
     let inputs: Vec<PathBuf> = inputs.iter().map(PathBuf::from).collect();
-    let names: Vec<String> = files::expand(&inputs)?.iter().map(|path| path.display().to_string()).collect();
-    let places: Vec<_> = names
-        .iter()
-        .map(|name| args.rank_pattern.as_ref().map_or_else(|| place(name), |pattern| pattern.place(name)))
-        .collect();
-    let assigned = assign(&places);
-    for note in &assigned.notes {
+    let (files, notes) = files::rank_files(&inputs, args.rank_pattern.as_ref())?;
+    for note in &notes {
         eprintln!("oomscope sql: note: {note}");
     }
-    Ok(assigned.files.into_iter().map(|(at, rank, node)| RankFile { rank, node, file: names[at].clone() }).collect())
+    Ok(files)
 }

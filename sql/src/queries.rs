@@ -29,4 +29,15 @@ macro_rules! queries {
     };
 }
 
-queries!["peak-by-rank", "first-oom", "imbalance", "sites-by-rank", "odd-sites", "stranded", "holes", "steps", "churn"];
+queries![
+    "peak-by-rank",
+    "first-oom",
+    "imbalance",
+    "sites-by-rank",
+    "odd-sites",
+    "leaks",
+    "stranded",
+    "holes",
+    "steps",
+    "churn"
+];

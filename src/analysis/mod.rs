@@ -2,7 +2,9 @@
 
 pub mod categories;
 pub mod changes;
+pub mod check;
 pub mod closeup;
+pub mod diff;
 pub mod failed_fits;
 pub mod failures;
 pub mod fit;

@@ -30,6 +30,13 @@ pub struct InputArgs {
     pub rules: RuleArgs,
 }
 
+impl InputArgs {
+    /// All of the snapshot `file`, by its own rules.
+    pub fn file(file: PathBuf, salvage: bool) -> Self {
+        Self { file, salvage, device: None, capacity: None, json: false, rules: RuleArgs::default() }
+    }
+}
+
 /// Which moment to look at.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct MomentArgs {

@@ -28,7 +28,7 @@ use crate::history::{At, History};
   oomscope export oom.pickle --format pprof -o mem.pb.gz     go tool pprof -http : mem.pb.gz
   oomscope export oom.pickle --format perfetto -o mem.json   open it in ui.perfetto.dev
   oomscope export oom.pickle --format csv --table sites      one table; -o DIR writes all of them
-  oomscope export snapshots/ --format parquet --tables DB    a dataset for SQL: job=…/rank=…/TABLE.parquet")]
+  oomscope export snapshots/ --format parquet --tables DB    a dataset for SQL: TABLE/job=…/rank=…/part.parquet")]
 pub struct Args {
     /// Snapshot: a pickle (.gz, .zst, .zip too), an HTML page of _memory_viz.py, JSON; `-` reads standard input
     #[arg(value_name = "FILE")]

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::analysis::fleet::{RankFile, RankPattern, assign, place};
+
 /// Endings of the files that are taken from a directory.
 pub const ENDINGS: [&str; 5] = [".pickle", ".pkl", ".pickle.gz", ".pickle.zst", ".pkl.gz"];
 
@@ -43,6 +45,17 @@ pub fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>> {
     found.sort_by_cached_key(|path| natural(&path.to_string_lossy()));
     found.dedup();
     Ok(found)
+}
+
+/// The files that `arguments` name with their ranks, and how those were found where it is not obvious.
+///
+/// `pattern` reads the names; without it they are read as frameworks write them.
+pub fn rank_files(arguments: &[PathBuf], pattern: Option<&RankPattern>) -> Result<(Vec<RankFile>, Vec<String>)> {
+    let names: Vec<String> = expand(arguments)?.iter().map(|path| path.display().to_string()).collect();
+    let read = |name: &String| pattern.map_or_else(|| place(name), |pattern| pattern.place(name));
+    let assigned = assign(&names.iter().map(read).collect::<Vec<_>>());
+    let files = assigned.files.into_iter().map(|(at, rank, node)| RankFile { rank, node, file: names[at].clone() });
+    Ok((files.collect(), assigned.notes))
 }
 
 /// The snapshots directly in `directory`, by name.

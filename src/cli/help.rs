@@ -3,11 +3,12 @@
 use clap::Command;
 
 /// Questions and the commands that answer them. A command that is not here is listed at the end.
-const QUESTIONS: [(&str, &[&str]); 7] = [
+const QUESTIONS: [(&str, &[&str]); 8] = [
     ("What happened?", &["report", "oom", "info"]),
     ("Who holds the memory?", &["top", "flame"]),
     ("Where is the free memory?", &["segments", "map"]),
     ("How did it get there?", &["timeline", "leaks"]),
+    ("What changed?", &["diff", "check"]),
     ("What would have helped?", &["whatif", "estimate"]),
     ("How do I get a snapshot, and pass it on?", &["howto", "export"]),
     ("How do I set up this program?", &["completions", "man"]),

@@ -5,7 +5,9 @@
 
 mod args;
 mod atomic;
+mod check;
 mod completions;
+mod diff;
 mod directory;
 mod estimate;
 mod evidence;
@@ -31,6 +33,7 @@ mod timeline;
 mod top;
 mod version;
 mod whatif;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -38,18 +41,20 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// Everything was done.
     Done,
     /// Only a part could be done; results were printed all the same.
     Partial,
+    /// A gate failed.
+    Failed,
 }
 
 impl Status {
     /// The worse of two.
     pub fn and(self, other: Self) -> Self {
-        if self == Self::Done { other } else { self }
+        self.max(other)
     }
 }
 
@@ -58,6 +63,7 @@ impl From<Status> for ExitCode {
         match status {
             Status::Done => ExitCode::SUCCESS,
             Status::Partial => ExitCode::from(2),
+            Status::Failed => ExitCode::from(1),
         }
     }
 }
@@ -80,6 +86,8 @@ Examples:
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck
   oomscope leaks oom.pickle                     which lines hold more after each step
+  oomscope diff before.pickle after.pickle      what a change of settings or code came to
+  oomscope check before.pickle after.pickle     a gate for CI: fails when memory has grown
   oomscope map oom.pickle -o map.svg            every segment, and what lies in it
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
   oomscope flame oom.pickle -o flame.svg        which calls lead to it
@@ -90,7 +98,7 @@ Examples:
   oomscope whatif oom.pickle                    would another allocator setting have passed?
   oomscope fleet dumps/                         many ranks: who failed first, who is the odd one
 
-Exit status: 0 done; 2 the input or the call was wrong, or only a part could be done.";
+Exit status: 0 done; 1 a gate of `check` failed; 2 the input or the call was wrong, or only a part could be done.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -99,6 +107,8 @@ enum Command {
     Top(top::Args),
     Segments(segments::Args),
     Leaks(leaks::Args),
+    Diff(diff::Args),
+    Check(check::Args),
     Map(map::Args),
     Timeline(timeline::Args),
     Flame(flame::Args),
@@ -128,6 +138,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
         Command::Top(args) => top::run(&args),
         Command::Segments(args) => segments::run(&args),
         Command::Leaks(args) => leaks::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Timeline(args) => timeline::run(&args),
         Command::Flame(args) => flame::run(&args),

@@ -3,17 +3,16 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::args::InputArgs;
 use super::atomic::{self, Existing};
+use super::workers::in_parallel;
 use super::{Status, files, input, output};
+use crate::analysis::fleet::{RankFile, place};
 use crate::export::TableFormat;
-use crate::export::dataset::{Content, Dataset, Found, Manifest, Rank};
+use crate::export::dataset::{Content, Dataset, Found, JobRank, Manifest};
 use crate::export::tables::{Source, TableName};
 use crate::text::printable;
 
@@ -21,7 +20,7 @@ use crate::text::printable;
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Tables")]
 pub struct TableArgs {
-    /// Write this table only: devices, segments, blocks, events, stacks, frames, sites, steps or ooms
+    /// Write this table only: devices, segments, blocks, events, stacks, frames, sites, steps, ooms, moments, leaks or timeline
     #[arg(long, value_name = "NAME", value_parser = table_name)]
     pub table: Option<TableName>,
     /// Add the tables to the dataset in DIR; FILE may be a directory of snapshots. What is there already is not read again
@@ -30,7 +29,7 @@ pub struct TableArgs {
     /// Name of the job [default: the directory of FILE]
     #[arg(long, value_name = "NAME", requires = "tables")]
     job: Option<String>,
-    /// Rank of FILE [default: the number behind `rank` in its name]
+    /// JobRank of FILE [default: the number behind `rank` in its name]
     #[arg(long, value_name = "N", requires = "tables")]
     rank: Option<u64>,
 }
@@ -86,18 +85,18 @@ pub fn add(root: &Path, args: &TableArgs, existing: Existing, input: &InputArgs)
     if let Some(((rank, one), (_, other))) = pairs.find(|((a, _), (b, _))| a == b) {
         bail!("{} and {} are both rank {}: export one of them", one.display(), other.display(), rank.rank);
     }
-    let work = |(rank, file): &(Rank, PathBuf)| {
+    let work = |(rank, file): &(JobRank, PathBuf)| {
         let one = InputArgs { file: file.clone(), ..input.clone() };
         add_one(&dataset, rank, existing, &one)
     };
     let mut status = Status::Done;
     let mut text = String::new();
-    for ((rank, file), done) in ranked.iter().zip(in_parallel(&ranked, work)) {
+    for ((rank, file), done) in ranked.iter().zip(in_parallel(&ranked, None, work)) {
         // One bad file must not hide the others.
         match done {
             Ok((what, manifest)) => {
                 let events = manifest.rows.get(TableName::Events.name()).copied().unwrap_or(0);
-                let name = dataset.partition(rank).display().to_string();
+                let name = format!("job {} rank {}", rank.job, rank.rank);
                 text += &format!("{}  {what}, {} events\n", printable(&name), crate::units::count(events));
                 if manifest.salvaged {
                     eprintln!("oomscope: {}: only a part of the file could be read", file.display());
@@ -114,7 +113,13 @@ pub fn add(root: &Path, args: &TableArgs, existing: Existing, input: &InputArgs)
     Ok(status)
 }
 
-fn add_one(dataset: &Dataset, rank: &Rank, existing: Existing, args: &InputArgs) -> Result<(&'static str, Manifest)> {
+/// Adds the snapshot that `args` name to `dataset` as that of `rank`, unless it is there; what was done, in a word.
+pub fn add_one(
+    dataset: &Dataset,
+    rank: &JobRank,
+    existing: Existing,
+    args: &InputArgs,
+) -> Result<(&'static str, Manifest)> {
     let file = &args.file;
     let content = Content::of(file).with_context(|| file.display().to_string())?;
     let what = match dataset.find(rank, &content) {
@@ -137,40 +142,19 @@ fn add_one(dataset: &Dataset, rank: &Rank, existing: Existing, args: &InputArgs)
     let histories = loaded.histories(None)?;
     let source = Source::new(&loaded.snapshot, &histories);
     let salvaged = loaded.status() == Status::Partial;
-    let _unfinished = atomic::remove_when_interrupted(dataset.partial(rank));
+    let _unfinished: Vec<_> = dataset.partials(rank).into_iter().map(atomic::remove_when_interrupted).collect();
+    let number = u32::try_from(rank.rank).context("a rank has at most 32 bits")?;
+    let from = RankFile { rank: number, node: place(&loaded.path).node, file: loaded.name.clone() };
     let manifest = dataset
-        .write(rank, &source, &loaded.name, content, salvaged)
-        .with_context(|| format!("cannot write {}: check the disk space", dataset.partition(rank).display()))?;
+        .write(rank, &source, &from, content, salvaged)
+        .with_context(|| format!("{}: its tables cannot be written: check the disk space", file.display()))?;
     Ok((what, manifest))
 }
 
-/// Does `work` on each of `items`, as many at a time as there are processors: that bounds the memory. The results are
-/// in the order of the items.
-fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(items.len()));
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(at) else { break };
-                    let result = work(item);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
 /// Whose snapshot `file` is, by the flags or by its name.
-fn rank_of(file: &Path, args: &TableArgs) -> Result<Rank> {
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let rank = args.rank.or_else(|| rank_in(&name)).with_context(|| {
+fn rank_of(file: &Path, args: &TableArgs) -> Result<JobRank> {
+    let found = place(&file.to_string_lossy());
+    let rank = args.rank.or(found.rank.map(u64::from)).with_context(|| {
         format!("{}: its name does not tell the rank (`rank3`, `rank_3`): say --rank N", file.display())
     })?;
     let job = args.job.clone().or_else(|| {
@@ -179,42 +163,5 @@ fn rank_of(file: &Path, args: &TableArgs) -> Result<Rank> {
     });
     let job =
         job.filter(|job| !job.is_empty()).context("the directory has no name to call the job by: say --job NAME")?;
-    Ok(Rank { job, rank })
-}
-
-/// The number behind the last `rank` of a file's name.
-fn rank_in(name: &str) -> Option<u64> {
-    let name = name.to_ascii_lowercase();
-    let mut found = name.rmatch_indices("rank");
-    found.find_map(|(at, word)| {
-        let rest = name[at + word.len()..].trim_start_matches(['_', '-', '=', '.', ' ']);
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        rest[..digits].parse().ok()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_tell_ranks() {
-        for (name, rank) in [
-            ("snapshot_rank0.pickle", Some(0)),
-            ("rank_12_oom.pickle.gz", Some(12)),
-            ("node3-Rank-007.pickle", Some(7)),
-            ("iteration_8_rank3_memory_snapshot.pickle", Some(3)),
-            ("oom.pickle", None),
-            ("ranking.pickle", None),
-        ] {
-            assert_eq!(rank_in(name), rank, "{name}");
-        }
-    }
-
-    #[test]
-    fn results_keep_the_order_of_the_items() {
-        let items: Vec<u32> = (0..100).collect();
-        assert_eq!(in_parallel(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
-        assert!(in_parallel(&[], |item: &u32| *item).is_empty());
-    }
+    Ok(JobRank { job, rank })
 }

@@ -1,9 +1,9 @@
-//! The tables of many snapshots: a directory `job=JOB/rank=RANK/TABLE.parquet`, as DuckDB, Spark, Polars and pyarrow
-//! read partitions.
+//! The tables of many snapshots: `TABLE/job=JOB/rank=RANK/part.parquet`, as DataFusion, DuckDB, Spark, Polars and
+//! pyarrow read a table with partitions.
 //!
-//! Each partition has a manifest that names the content of its snapshot, so that a second run reads only what is new.
-//! There is no file for the whole dataset: any number of processes may add their ranks at the same time. A partition
-//! appears whole or not at all.
+//! Each rank has a manifest, `_oomscope/job=JOB/rank=RANK.json`, that names the content of its snapshot, so that a second
+//! run reads only what is new. There is no file for the whole dataset: any number of processes may add their ranks at
+//! the same time. A file appears whole or not at all, and the manifest last: a rank without one is made again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,12 +15,13 @@ use serde::{Deserialize, Serialize};
 use super::parquet::{Parquet, records};
 use super::tables::{OwnedRecord, Record, Source, TableName, VERSION};
 use super::{Result, TableFormat};
+use crate::analysis::fleet::RankFile;
 
-/// Name of the manifest; readers of datasets skip names that begin with an underscore.
-const MANIFEST: &str = "_oomscope.json";
+/// Directory of the manifests.
+const MANIFESTS: &str = "_oomscope";
 
-/// Ending of a table's file.
-const ENDING: &str = "parquet";
+/// Name of the one file of a table and rank.
+const PART: &str = "part.parquet";
 
 /// Bytes hashed at a time.
 const BUFFER: usize = 1 << 20;
@@ -63,6 +64,8 @@ pub struct Manifest {
     pub oomscope: String,
     /// Name of the snapshot file.
     pub file: String,
+    /// The node, where the file's name tells it.
+    pub node: Option<String>,
     /// Its content.
     pub content: Content,
     /// Whether only a part of the file could be read.
@@ -73,7 +76,7 @@ pub struct Manifest {
 
 /// One rank of one job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rank {
+pub struct JobRank {
     /// The job.
     pub job: String,
     /// The rank.
@@ -105,19 +108,35 @@ impl Dataset {
         Self { root: root.into() }
     }
 
-    /// The directory of `rank`.
-    pub fn partition(&self, rank: &Rank) -> PathBuf {
-        self.root.join(format!("job={}", encode(&rank.job))).join(format!("rank={}", rank.rank))
+    /// Whether there is a dataset below `root`.
+    pub fn is_at(root: &Path) -> bool {
+        root.join(MANIFESTS).is_dir()
+    }
+
+    /// The file of `table` for `rank`.
+    pub fn file(&self, table: TableName, rank: &JobRank) -> PathBuf {
+        self.root.join(table.name()).join(rank.partition()).join(PART)
+    }
+
+    fn manifest_file(&self, rank: &JobRank) -> PathBuf {
+        let job = self.root.join(MANIFESTS).join(format!("job={}", encode(&rank.job)));
+        job.join(format!("rank={}.json", rank.rank))
+    }
+
+    /// The files that [`write`](Self::write) has under construction for `rank`.
+    pub fn partials(&self, rank: &JobRank) -> Vec<PathBuf> {
+        let tables = TableName::ALL.into_iter().map(|name| self.file(name, rank));
+        tables.chain([self.manifest_file(rank)]).map(|target| partial(&target)).collect()
     }
 
     /// The manifest of `rank`; `None` when there is none that can be read.
-    pub fn manifest(&self, rank: &Rank) -> Option<Manifest> {
-        let text = fs::read(self.partition(rank).join(MANIFEST)).ok()?;
+    pub fn manifest(&self, rank: &JobRank) -> Option<Manifest> {
+        let text = fs::read(self.manifest_file(rank)).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
     /// What there is of `rank`, compared with the snapshot of `content`.
-    pub fn find(&self, rank: &Rank, content: &Content) -> Found {
+    pub fn find(&self, rank: &JobRank, content: &Content) -> Found {
         match self.manifest(rank) {
             None => Found::Nothing,
             Some(manifest) if manifest.content != *content => Found::Other(manifest),
@@ -128,74 +147,48 @@ impl Dataset {
         }
     }
 
-    /// The directory that the tables of `rank` are written to before they are put in place.
-    pub fn partial(&self, rank: &Rank) -> PathBuf {
-        self.beside(rank, "part")
-    }
-
-    /// A name that begins with a dot is no partition.
-    fn beside(&self, rank: &Rank, what: &str) -> PathBuf {
-        let name = format!(".rank={}.{}.{what}", rank.rank, std::process::id());
-        self.partition(rank).with_file_name(name)
-    }
-
-    /// Writes the tables of `source` as those of `rank`, in place of what is there.
+    /// Writes the tables of `source`, which was read from `from`, as those of `rank`, in place of what is there.
     pub fn write(
         &self,
-        rank: &Rank,
+        rank: &JobRank,
         source: &Source,
-        file: &str,
+        from: &RankFile,
         content: Content,
         salvaged: bool,
     ) -> Result<Manifest> {
-        let place = self.partition(rank);
-        let (partial, old) = (self.partial(rank), self.beside(rank, "old"));
-        fs::create_dir_all(&partial)?;
-        let written = (|| {
-            let mut rows = BTreeMap::new();
-            for name in TableName::ALL {
-                let table = source.table(name);
-                let path = partial.join(file_name(name.name()));
-                let mut out = BufWriter::with_capacity(1 << 16, File::create(path)?);
-                Parquet.write(&*table, &mut out)?;
-                out.flush()?;
-                rows.insert(name.name().to_owned(), table.rows() as u64);
-            }
-            let manifest = Manifest {
-                tables: VERSION,
-                oomscope: env!("CARGO_PKG_VERSION").to_owned(),
-                file: file.to_owned(),
-                content,
-                salvaged,
-                rows,
-            };
-            fs::write(partial.join(MANIFEST), serde_json::to_vec_pretty(&manifest)?)?;
-            let replaces = place.exists();
-            if replaces {
-                fs::rename(&place, &old)?;
-            }
-            if let Err(error) = fs::rename(&partial, &place) {
-                if replaces {
-                    fs::rename(&old, &place)?;
-                }
-                return Err(error.into());
-            }
-            Ok(manifest)
-        })();
-        for leftover in [partial, old] {
-            // Only what this run has made; what is not there cannot be removed.
-            let _ = fs::remove_dir_all(leftover);
+        let mut staged = Staged::default();
+        let mut rows = BTreeMap::new();
+        for name in TableName::ALL {
+            let table = source.table(name);
+            staged.write(self.file(name, rank), |out| Parquet.write(&*table, out))?;
+            rows.insert(name.name().to_owned(), table.rows() as u64);
         }
-        written
+        let manifest = Manifest {
+            tables: VERSION,
+            oomscope: env!("CARGO_PKG_VERSION").to_owned(),
+            file: from.file.clone(),
+            node: from.node.clone(),
+            content,
+            salvaged,
+            rows,
+        };
+        let place = self.manifest_file(rank);
+        if place.exists() {
+            // From here on until the new one is there the rank counts as not made.
+            fs::remove_file(&place)?;
+        }
+        staged.write(place, |out| Ok(serde_json::to_writer_pretty(out, &manifest)?))?;
+        staged.place()?;
+        Ok(manifest)
     }
 
     /// The ranks that there are, by job and rank.
-    pub fn ranks(&self) -> Result<Vec<(Rank, Manifest)>> {
+    pub fn ranks(&self) -> Result<Vec<(JobRank, Manifest)>> {
         let mut found = Vec::new();
-        for (job, directory) in directories(&self.root, "job=")? {
-            for (rank, _) in directories(&directory, "rank=")? {
-                let Ok(rank) = rank.parse() else { continue };
-                let rank = Rank { job: decode(&job), rank };
+        for (job, directory) in named(&self.root.join(MANIFESTS), "job=")? {
+            for (rank, _) in named(&directory, "rank=")? {
+                let Some(Ok(rank)) = rank.strip_suffix(".json").map(str::parse) else { continue };
+                let rank = JobRank { job: decode(&job), rank };
                 if let Some(manifest) = self.manifest(&rank) {
                     found.push((rank, manifest));
                 }
@@ -206,24 +199,68 @@ impl Dataset {
     }
 
     /// The rows of one table of `rank`: the table is that of `R`.
-    pub fn read<R: OwnedRecord>(&self, rank: &Rank) -> Result<Vec<R>> {
-        records(&self.partition(rank).join(file_name(<R as Record>::SCHEMA.name)))
+    pub fn read<R: OwnedRecord>(&self, rank: &JobRank) -> Result<Vec<R>> {
+        let table = self.root.join(<R as Record>::SCHEMA.name);
+        records(&table.join(rank.partition()).join(PART))
     }
 }
 
-fn file_name(table: &str) -> String {
-    format!("{table}.{ENDING}")
+impl JobRank {
+    /// The directories below a table's.
+    fn partition(&self) -> PathBuf {
+        Path::new(&format!("job={}", encode(&self.job))).join(format!("rank={}", self.rank))
+    }
 }
 
-/// The directories in `parent` whose names begin with `prefix`: the rest of the name, and the path.
-fn directories(parent: &Path, prefix: &str) -> Result<Vec<(String, PathBuf)>> {
+/// Files under construction, to be given their names together; removed when that does not come about.
+#[derive(Default)]
+struct Staged(Vec<(PathBuf, PathBuf)>);
+
+impl Staged {
+    /// Makes the file that shall be `target`.
+    fn write(&mut self, target: PathBuf, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+        if let Some(directory) = target.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let partial = partial(&target);
+        let file = File::create(&partial)?;
+        self.0.push((partial, target));
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        produce(&mut out)?;
+        Ok(out.flush()?)
+    }
+
+    /// Gives all files their names, in the order in which they were made.
+    fn place(&mut self) -> Result<()> {
+        for (partial, target) in self.0.drain(..) {
+            fs::rename(partial, target)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        for (partial, _) in &self.0 {
+            // What is not there cannot be removed.
+            let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+/// What the file that shall be `target` is called under construction; no two of a process are called the same.
+fn partial(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    // Readers of datasets skip names that begin with a dot.
+    target.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+/// The entries of `parent` whose names begin with `prefix`: the rest of the name, and the path.
+fn named(parent: &Path, prefix: &str) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
-        let name = entry.file_name();
-        if let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(prefix))
-            && entry.path().is_dir()
-        {
+        if let Some(rest) = entry.file_name().to_str().and_then(|name| name.strip_prefix(prefix)) {
             found.push((rest.to_owned(), entry.path()));
         }
     }

@@ -45,4 +45,7 @@ pub enum ExportError {
         /// What it should hold.
         kind: &'static str,
     },
+    /// A rank that no job has.
+    #[error("rank {0} is beyond what a job can have: the dataset was not written by oomscope")]
+    Rank(u64),
 }

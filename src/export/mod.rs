@@ -16,6 +16,7 @@ mod perfetto;
 mod pickle;
 mod pprof;
 mod protobuf;
+pub mod ranks;
 mod redact;
 mod requests;
 pub mod tables;

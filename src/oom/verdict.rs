@@ -41,6 +41,22 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every verdict.
+    pub const ALL: [Self; 12] = [
+        Self::Limit,
+        Self::NotShortage,
+        Self::Counters,
+        Self::Outside,
+        Self::Giant,
+        Self::Pending,
+        Self::Pools,
+        Self::Accumulation,
+        Self::Fragmentation,
+        Self::Capacity,
+        Self::Undecidable,
+        Self::NotOom,
+    ];
+
     /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -57,6 +73,11 @@ impl Verdict {
             Self::Undecidable => "undecidable",
             Self::NotOom => "not_oom",
         }
+    }
+
+    /// The verdict of that [`name`](Self::name).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verdict| verdict.name() == name)
     }
 
     /// Its name as a title.

@@ -213,7 +213,7 @@ fn others(lines: &mut Vec<String>, devices: &[DeviceReport]) {
 }
 
 /// `text` as one line that Markdown takes for nothing but text: no markup, HTML, link, table cell or mention.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let text = shorten(&printable(text), SENTENCE).into_owned();
     let mut out = String::with_capacity(text.len() + 16);
     let mut before = ' ';
@@ -238,7 +238,7 @@ fn plain(text: &str) -> String {
 
 /// `text` as code, in which nothing is markup. A bar would still end a table's cell, and a backtick the code: what looks
 /// like them takes their place.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     let text = shorten(&printable(text), NAME).into_owned();
     let safe: String = text
         .chars()

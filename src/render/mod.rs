@@ -4,6 +4,7 @@ mod draw;
 pub mod flame;
 pub mod fleet;
 pub mod html;
+pub mod junit;
 pub mod map;
 pub mod markdown;
 pub mod palette;

@@ -26,6 +26,17 @@ pub struct Failed {
     pub starved: Option<Starved>,
 }
 
+impl Failed {
+    /// The cause in a word: by comparison with the other ranks where they show it, else by the rank's own file.
+    pub fn cause(&self) -> &'static str {
+        match (&self.starved, self.verdict) {
+            (Some(_), _) => Verdict::Outside.name(),
+            (None, Some(verdict)) => verdict.name(),
+            (None, None) => "unknown",
+        }
+    }
+}
+
 /// A rank that failed with less memory than ranks with the same code use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Starved {

@@ -6,6 +6,7 @@ mod assign;
 mod groups;
 mod imbalance;
 mod job;
+mod leaking;
 mod outliers;
 mod place;
 mod rank;
@@ -17,9 +18,10 @@ pub use assign::{Assigned, assign};
 pub use groups::{Group, GroupSite};
 pub use imbalance::Imbalance;
 pub use job::{Failed, Job, Starved};
+pub use leaking::SharedLeak;
 pub use outliers::{Difference, Outlier};
 pub use place::{PatternError, Place, RankPattern, place};
-pub use rank::{Rank, RankFile, SiteBytes, rank};
+pub use rank::{Rank, RankFile, RankLeak, SiteBytes, TOP, live_over_time, rank};
 
 /// A job, explained.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -30,6 +32,8 @@ pub struct Fleet {
     pub ranks: Vec<RankRow>,
     /// Ranks with the same code.
     pub groups: Vec<Group>,
+    /// Lines that grow, by the ranks on which they do.
+    pub leaks: Vec<SharedLeak>,
     /// Whether memory is shared evenly; `None` of a single rank.
     pub imbalance: Option<Imbalance>,
 }
@@ -51,6 +55,7 @@ pub fn fleet(mut ranks: Vec<Rank>) -> Fleet {
     ranks.sort_by(|a, b| (a.rank, a.device, &a.file).cmp(&(b.rank, b.device, &b.file)));
     let groups = groups::groups(&ranks);
     let job = job::job(&ranks, &groups);
+    let leaks = leaking::shared_leaks(&ranks);
     let imbalance = imbalance::imbalance(&ranks);
     let mut outliers = outliers::outliers(&ranks, &groups);
     let mut of_group = vec![String::new(); ranks.len()];
@@ -64,7 +69,7 @@ pub fn fleet(mut ranks: Vec<Rank>) -> Fleet {
         RankRow { rank, group, outlier }
     };
     let ranks = ranks.into_iter().zip(of_group).enumerate().map(row).collect();
-    Fleet { job, ranks, groups, imbalance }
+    Fleet { job, ranks, groups, leaks, imbalance }
 }
 
 impl Fleet {

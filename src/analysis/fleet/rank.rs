@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::analysis::failures::{self, Failure};
-use crate::analysis::ranking::{self, Attribution, Groups, Measure, Metric, Question, Ranking, Window, live};
+use crate::analysis::leaks::{Leak, leaks};
+use crate::analysis::ranking::{self, Attribution, Ranking, live};
 use crate::analysis::segments::{Questions, segments};
 use crate::analysis::series::{SeriesOptions, series};
 use crate::analysis::sites::Sites;
@@ -48,6 +49,8 @@ pub struct Rank {
     pub verdict: Option<Verdict>,
     /// The figures behind it, in sentences.
     pub evidence: Vec<String>,
+    /// Lines that hold more after each step, the fastest first.
+    pub leaks: Vec<RankLeak>,
     /// Every line that holds memory at the peak (without history, at the end).
     #[serde(skip)]
     pub at_peak: Vec<SiteBytes>,
@@ -56,6 +59,42 @@ pub struct Rank {
     pub profile: Vec<SiteBytes>,
     /// Highest live bytes in equal parts of the trace.
     pub live_over_time: Vec<u64>,
+}
+
+/// A line that grows on one rank.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankLeak {
+    /// Name of the site.
+    pub site: String,
+    /// Its function.
+    pub function: Option<String>,
+    /// Bytes that it adds in a step.
+    pub bytes_per_step: u64,
+    /// Blocks that it adds in a step.
+    pub blocks_per_step: f64,
+    /// Bytes live at the failure, or at the end of the trace.
+    pub live_bytes: u64,
+    /// The step in which it began to grow.
+    pub since_step: u64,
+    /// How likely so steady a rise is, if it were none.
+    pub p_value: f64,
+    /// What it probably is.
+    pub kind: String,
+}
+
+impl From<&Leak> for RankLeak {
+    fn from(leak: &Leak) -> Self {
+        Self {
+            site: leak.site.clone(),
+            function: leak.function.clone(),
+            bytes_per_step: leak.bytes_per_step,
+            blocks_per_step: leak.blocks_per_step,
+            live_bytes: leak.live_bytes,
+            since_step: leak.since_step,
+            p_value: leak.p_value,
+            kind: leak.kind.name().to_owned(),
+        }
+    }
 }
 
 /// What one site holds or allocated.
@@ -89,7 +128,7 @@ impl Rank {
 }
 
 /// Sites kept in [`Rank::top`].
-const TOP: usize = 10;
+pub const TOP: usize = 10;
 
 /// The file that a rank's figures come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,8 +154,6 @@ pub fn rank(from: &RankFile, history: &History, sites: &Sites, card: Option<u64>
     let at_peak = rows(live(history, moment_of_peak(history), sites, Attribution::Own));
     let mut top = rows(live(history, moment, sites, Attribution::Own));
     top.truncate(TOP);
-    let options = SeriesOptions { columns: POINTS, bands: 0, ..SeriesOptions::default() };
-    let over_time = series(history, sites, &options);
     Rank {
         rank: from.rank,
         node: from.node.clone(),
@@ -133,13 +170,17 @@ pub fn rank(from: &RankFile, history: &History, sites: &Sites, card: Option<u64>
         top,
         verdict: diagnosis.as_ref().map(|diagnosis| diagnosis.verdict),
         evidence: diagnosis.map_or_else(Vec::new, |diagnosis| diagnosis.evidence),
-        profile: allocated(history, sites).unwrap_or_else(|| at_peak.clone()),
+        profile: ranking::allocated(history, sites).map_or_else(|| at_peak.clone(), rows),
         at_peak,
-        live_over_time: over_time.map_or_else(Vec::new, |series| {
-            let columns = 0..series.x.len();
-            columns.map(|at| series.bands.iter().map(|band| band.values[at]).sum()).collect()
-        }),
+        leaks: leaks(history, sites, card).leaks.iter().map(RankLeak::from).collect(),
+        live_over_time: live_over_time(history, sites),
     }
+}
+
+/// Highest live bytes in equal parts of the trace; none without history.
+pub fn live_over_time(history: &History, sites: &Sites) -> Vec<u64> {
+    let options = SeriesOptions { columns: POINTS, bands: 0, ..SeriesOptions::default() };
+    series(history, sites, &options).map_or_else(Vec::new, |series| series.active)
 }
 
 fn moment_of_peak(history: &History) -> Moment {
@@ -160,12 +201,4 @@ fn rows(ranking: Ranking) -> Vec<SiteBytes> {
         blocks: row.blocks,
     };
     ranking.rows.into_iter().map(row).collect()
-}
-
-/// What each line allocated in the trace, largest first; `None` without history.
-fn allocated(history: &History, sites: &Sites) -> Option<Vec<SiteBytes>> {
-    let whole = Window::whole(history).ok().filter(|_| history.health.recorded)?;
-    let measure = Measure::Over(Metric::Allocated, whole);
-    let question = Question { measure, attribution: Attribution::Own, under: None, stacks: 0 };
-    Some(rows(ranking::rank(history, &Groups::Sites(sites), &question)))
 }

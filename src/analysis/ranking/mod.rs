@@ -150,6 +150,14 @@ pub fn live(history: &History, moment: Moment, sites: &Sites, attribution: Attri
     rank(history, &Groups::Sites(sites), &Question { attribution, ..Question::live(moment) })
 }
 
+/// What each site allocated in the whole trace; `None` without history.
+pub fn allocated(history: &History, sites: &Sites) -> Option<Ranking> {
+    let whole = Window::whole(history).ok().filter(|_| history.health.recorded)?;
+    let measure = Measure::Over(Metric::Allocated, whole);
+    let question = Question { measure, attribution: Attribution::Own, under: None, stacks: 0 };
+    Some(rank(history, &Groups::Sites(sites), &question))
+}
+
 /// Memory of `history`'s device by `groups`.
 ///
 /// What was allocated in the first thousand events, by stream:

@@ -72,30 +72,40 @@ record! {
         peak_requested: Option<u64>,
         /// Event that led to it; null when it was there before the first.
         peak_requested_event: Option<u64>,
+        /// Its time.
+        peak_requested_time_us: Option<TimeUs>,
         /// Whether it is what PyTorch counted in this window, to the byte.
         peak_requested_exact: Option<bool>,
         /// Peak of allocated.
         peak_allocated: Option<u64>,
         /// Event that led to it.
         peak_allocated_event: Option<u64>,
+        /// Its time.
+        peak_allocated_time_us: Option<TimeUs>,
         /// Whether it is exact.
         peak_allocated_exact: Option<bool>,
         /// Peak of active.
         peak_active: Option<u64>,
         /// Event that led to it.
         peak_active_event: Option<u64>,
+        /// Its time.
+        peak_active_time_us: Option<TimeUs>,
         /// Whether it is exact.
         peak_active_exact: Option<bool>,
         /// Peak of reserved.
         peak_reserved: Option<u64>,
         /// Event that led to it.
         peak_reserved_event: Option<u64>,
+        /// Its time.
+        peak_reserved_time_us: Option<TimeUs>,
         /// Whether it is exact.
         peak_reserved_exact: Option<bool>,
         /// Bytes that the process could have had, as its failures tell; null without one, or where a limit was hit.
         capacity: Option<u64>,
         /// Cause of the last failure: `fragmentation`, `capacity` and so on; null without one.
         verdict: Option<String>,
+        /// The figures behind it, a sentence a line.
+        evidence: Option<String>,
     }
 }
 
@@ -113,10 +123,12 @@ fn row(source: &Source, history: &History, info: &crate::analysis::info::Info) -
     let peak = |peak: fn(&crate::history::Peaks) -> Peak| history.peaks.as_ref().map(peak);
     let bytes = |peak: Option<Peak>| peak.map(|peak| peak.bytes);
     let event = |peak: Option<Peak>| peak.and_then(|peak| peak.event).map(u64::from);
+    let at = |peak: Option<Peak>| time(peak.and_then(|peak| peak.time_us));
     let exact = |peak: Option<Peak>| peak.map(|peak| peak.exact);
     let (requested, allocated) = (peak(|peaks| peaks.requested), peak(|peaks| peaks.allocated));
     let (active, reserved) = (peak(|peaks| peaks.active), peak(|peaks| peaks.reserved));
     let span = history.time_span();
+    let found = diagnose(source, history, ooms.last());
     DeviceRow {
         device: *device,
         torch_at_least: version(info.format.torch_at_least),
@@ -148,26 +160,34 @@ fn row(source: &Source, history: &History, info: &crate::analysis::info::Info) -
         start_reserved: start.reserved,
         peak_requested: bytes(requested),
         peak_requested_event: event(requested),
+        peak_requested_time_us: at(requested),
         peak_requested_exact: exact(requested),
         peak_allocated: bytes(allocated),
         peak_allocated_event: event(allocated),
+        peak_allocated_time_us: at(allocated),
         peak_allocated_exact: exact(allocated),
         peak_active: bytes(active),
         peak_active_event: event(active),
+        peak_active_time_us: at(active),
         peak_active_exact: exact(active),
         peak_reserved: bytes(reserved),
         peak_reserved_event: event(reserved),
+        peak_reserved_time_us: at(reserved),
         peak_reserved_exact: exact(reserved),
         capacity: capacity(history),
-        verdict: verdict(source, history, ooms.last()),
+        verdict: found.as_ref().map(|found| found.verdict.name().to_owned()),
+        evidence: found.map(|found| found.evidence.join("\n")),
     }
 }
 
-/// The cause of `failure`.
-fn verdict(source: &Source, history: &History, failure: Option<&crate::analysis::failures::Failure>) -> Option<String> {
+/// The diagnosis of `failure`.
+fn diagnose(
+    source: &Source,
+    history: &History,
+    failure: Option<&crate::analysis::failures::Failure>,
+) -> Option<crate::oom::Diagnosis> {
     let failure = failure?;
     let moment = history.moment(At::Oom(None)).ok()?;
     let segments = segments(history, moment, &source.sites, &Questions::default());
-    let found = diagnosis(history, &source.sites, Some(failure), &segments, None, &Evidence::default())?;
-    Some(found.verdict.name().to_owned())
+    diagnosis(history, &source.sites, Some(failure), &segments, None, &Evidence::default())
 }

@@ -23,12 +23,15 @@ mod chunk;
 mod devices;
 mod events;
 mod frames;
+mod leaks;
+mod moments;
 mod ooms;
 mod record;
 mod segments;
 mod sites;
 mod source;
 mod steps;
+mod timeline;
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -38,12 +41,15 @@ pub use chunk::{Chunk, Column, ColumnSchema, Kind, Schema, Texts, Values};
 pub use devices::DeviceRow;
 pub use events::EventRow;
 pub use frames::{FrameRow, StackRow};
+pub use leaks::LeakRow;
+pub use moments::MomentRow;
 pub use ooms::OomRow;
 pub use record::{Cell, OwnedCell, OwnedRecord, Record, TimeUs};
 pub use segments::SegmentRow;
-pub use sites::SiteRow;
+pub use sites::{SiteRow, TRACE};
 pub use source::Source;
 pub use steps::StepRow;
+pub use timeline::TimelineRow;
 
 /// Version of the schema. Columns may be added without a new one; a reader ignores those that it does not know.
 pub const VERSION: u32 = 1;
@@ -90,11 +96,17 @@ pub enum TableName {
     Steps,
     /// See [`OomRow`].
     Ooms,
+    /// See [`MomentRow`].
+    Moments,
+    /// See [`LeakRow`].
+    Leaks,
+    /// See [`TimelineRow`].
+    Timeline,
 }
 
 impl TableName {
     /// Every table.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Devices,
         Self::Segments,
         Self::Blocks,
@@ -104,6 +116,9 @@ impl TableName {
         Self::Sites,
         Self::Steps,
         Self::Ooms,
+        Self::Moments,
+        Self::Leaks,
+        Self::Timeline,
     ];
 
     /// Its name and columns.
@@ -118,6 +133,9 @@ impl TableName {
             Self::Sites => SiteRow::SCHEMA,
             Self::Steps => StepRow::SCHEMA,
             Self::Ooms => OomRow::SCHEMA,
+            Self::Moments => MomentRow::SCHEMA,
+            Self::Leaks => LeakRow::SCHEMA,
+            Self::Timeline => TimelineRow::SCHEMA,
         }
     }
 
@@ -147,6 +165,9 @@ impl Source<'_> {
             TableName::Sites => listed(sites::rows(self)),
             TableName::Steps => listed(steps::rows(self)),
             TableName::Ooms => listed(ooms::rows(self)),
+            TableName::Moments => listed(moments::rows(self)),
+            TableName::Leaks => listed(leaks::rows(self)),
+            TableName::Timeline => listed(timeline::rows(self)),
         }
     }
 }

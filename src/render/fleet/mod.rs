@@ -1,9 +1,11 @@
-//! Pictures of a job of many ranks: who holds what at the peaks, and each rank's memory over time.
+//! A job of many ranks: pictures of who holds what at the peaks and of each rank's memory over time, and Markdown.
 //!
-//! Both are bounded whatever the number of ranks.
+//! All are bounded whatever the number of ranks.
 
 mod heat_map;
+mod markdown;
 mod timelines;
 
 pub use heat_map::heat_map;
+pub use markdown::markdown;
 pub use timelines::timelines;

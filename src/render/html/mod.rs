@@ -9,6 +9,7 @@ mod data;
 mod device;
 mod file;
 mod flame;
+mod fleet;
 mod leaks;
 mod memory;
 mod strings;
@@ -22,6 +23,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::analysis::closeup::CloseUp;
 use crate::analysis::report::Report;
 use cells::shown;
+pub use fleet::{FleetInput, fleet_page};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -71,6 +73,38 @@ fn render(input: &Input, detail: Detail) -> String {
     let data = data::Data::new(shown_devices, if detail.pictures { input.close_ups } else { &[] });
     let title = format!("{} – oomscope", shown(input.name));
     let is_first_open = |at: usize| at == 0;
+    let body = html! {
+        (head(input))
+        main #main {
+            @if let Some(salvaged) = &input.salvaged { p.alert role="note" { (shown(salvaged)) } }
+            @if !detail.pictures {
+                p.alert role="note" { "The names in this file are so long that pictures and most rows are left out here; oomscope's other commands have them." }
+            }
+            @if report.devices.is_empty() {
+                section.card { p { "No memory is reserved and nothing was recorded. Was the snapshot taken in the process that used the GPU?" } }
+            }
+            @for (at, one) in shown_devices.iter().enumerate() {
+                (device::device(&device::Input {
+                    at,
+                    report,
+                    device: one,
+                    close_up: input.close_ups.get(at).filter(|_| detail.pictures),
+                    is_alone: report.devices.len() == 1,
+                    is_open: is_first_open(at),
+                    rows: detail.rows,
+                }))
+            }
+            @if report.devices.len() > DEVICES {
+                p.note { (report.devices.len() - DEVICES) " more devices are not shown: choose one with --device." }
+            }
+            (file::file(&report.info, &input.warnings))
+        }
+    };
+    document(&title, body, "the file", &data)
+}
+
+/// A page with `body`, which was made from `source`.
+fn document(title: &str, body: Markup, source: &str, data: &data::Data) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -86,32 +120,8 @@ fn render(input: &Input, detail: Detail) -> String {
             }
             body {
                 a.skip href="#main" { "Skip to the report" }
-                (head(input))
-                main #main {
-                    @if let Some(salvaged) = &input.salvaged { p.alert role="note" { (shown(salvaged)) } }
-                    @if !detail.pictures {
-                        p.alert role="note" { "The names in this file are so long that pictures and most rows are left out here; oomscope's other commands have them." }
-                    }
-                    @if report.devices.is_empty() {
-                        section.card { p { "No memory is reserved and nothing was recorded. Was the snapshot taken in the process that used the GPU?" } }
-                    }
-                    @for (at, one) in shown_devices.iter().enumerate() {
-                        (device::device(&device::Input {
-                            at,
-                            report,
-                            device: one,
-                            close_up: input.close_ups.get(at).filter(|_| detail.pictures),
-                            is_alone: report.devices.len() == 1,
-                            is_open: is_first_open(at),
-                            rows: detail.rows,
-                        }))
-                    }
-                    @if report.devices.len() > DEVICES {
-                        p.note { (report.devices.len() - DEVICES) " more devices are not shown: choose one with --device." }
-                    }
-                    (file::file(&report.info, &input.warnings))
-                }
-                footer { "Made by oomscope " (env!("CARGO_PKG_VERSION")) " from the file alone. Sizes are binary (1 MiB = 1 048 576 B). This page loads nothing and sends nothing." }
+                (body)
+                footer { "Made by oomscope " (env!("CARGO_PKG_VERSION")) " from " (source) " alone. Sizes are binary (1 MiB = 1 048 576 B). This page loads nothing and sends nothing." }
                 div #tip role="tooltip" hidden {}
                 script #data type="application/json" { (PreEscaped(data.json())) }
                 script { (PreEscaped(SCRIPT)) }

@@ -2,8 +2,7 @@
 
 use super::names::{shared_directory, without};
 use super::{number_of, paragraph};
-use crate::analysis::fleet::{Difference, Fleet, Group, RankRow};
-use crate::oom::Verdict;
+use crate::analysis::fleet::{Difference, Fleet, Group, RankRow, SharedLeak};
 use crate::render::sparkline::sparkline_to;
 use crate::render::table::{Align, Table};
 use crate::text::printable;
@@ -13,6 +12,10 @@ use crate::units::{bytes, count};
 const WIDTH: usize = 118;
 /// Width of a rank's memory over time.
 const OVER_TIME: usize = 12;
+/// Leaks that are told.
+const LEAKS: usize = 4;
+/// Odd ranks that are told.
+const ODD: usize = 5;
 /// An imbalance smaller than this part of the median is not worth a line: 1 / 20.
 const EVEN: u64 = 20;
 
@@ -33,15 +36,26 @@ pub fn fleet(fleet: &Fleet, notes: &[String], errors: usize, limit: usize, width
         out += &paragraph("note  ", note, wide);
     }
     out += &format!("\n{}", paragraph("VERDICT  ", &fleet.job.headline, wide));
-    for row in fleet.ranks.iter().filter(|row| row.outlier.is_some() && row.rank.ooms.is_empty()) {
-        out += &paragraph("  also   ", &odd(row, &names), wide);
-    }
-    if let Some(text) = uneven(fleet, &names) {
-        out += &paragraph("  also   ", &text, wide);
+    for statement in statements(fleet) {
+        out += &paragraph("  also   ", &statement, wide);
     }
     out += &format!("\n{}", groups(&fleet.groups, &names, width));
     out += &format!("\n{}", ranks(fleet, limit, &names, width));
     out
+}
+
+/// What is to be said beside the verdict: leaks, odd ranks, imbalance.
+pub(in crate::render) fn statements(fleet: &Fleet) -> Vec<String> {
+    let names = Names::new(fleet);
+    let mut found: Vec<String> = fleet.leaks.iter().take(LEAKS).map(|leak| growing(leak, fleet, &names)).collect();
+    let odd_ranks = fleet.ranks.iter().filter(|row| row.outlier.is_some() && row.rank.ooms.is_empty());
+    let number = odd_ranks.clone().count();
+    found.extend(odd_ranks.take(ODD).map(|row| odd(row, &names)));
+    if number > ODD {
+        found.push(format!("{} more ranks are odd: they are marked with ! below.", number - ODD));
+    }
+    found.extend(uneven(fleet, &names));
+    found
 }
 
 /// Names of sites without the directories that all share.
@@ -89,6 +103,23 @@ fn odd(row: &RankRow, names: &Names) -> String {
         text += &format!(": {}", names.differences(&outlier.sites));
     }
     text + "."
+}
+
+fn growing(leak: &SharedLeak, fleet: &Fleet, names: &Names) -> String {
+    let function = leak.function.as_deref().map_or_else(String::new, |function| format!(" {function}"));
+    let on = match (leak.ranks.as_slice(), leak.everywhere) {
+        ([only], _) => format!("on rank {only} only"),
+        (ranks, _) if ranks.len() == fleet.ranks.len() => "on every rank".to_owned(),
+        (ranks, true) => format!("on ranks {}, all that allocate there", spans(ranks)),
+        (ranks, false) => format!("on ranks {}, not on others that allocate there", spans(ranks)),
+    };
+    format!(
+        "{}{function} grows {} a step {on}, {} live: {}.",
+        names.site(&leak.site),
+        bytes(leak.bytes_per_step),
+        bytes(leak.live_bytes),
+        leak.kind.replace('_', " ")
+    )
 }
 
 fn uneven(fleet: &Fleet, names: &Names) -> Option<String> {
@@ -184,11 +215,7 @@ fn ranks(fleet: &Fleet, limit: usize, names: &Names, width: Option<usize>) -> St
         if has_ooms {
             let failed =
                 fleet.job.failed.iter().find(|failed| failed.rank == rank.rank && failed.device == rank.device);
-            cells.push(failed.map_or_else(String::new, |failed| match (&failed.starved, failed.verdict) {
-                (Some(_), _) => Verdict::Outside.name().to_owned(),
-                (None, Some(verdict)) => verdict.name().to_owned(),
-                (None, None) => "yes".to_owned(),
-            }));
+            cells.push(failed.map_or_else(String::new, |failed| failed.cause().to_owned()));
         }
         cells.push(line.unwrap_or_default());
         table.row(cells);

@@ -1,5 +1,7 @@
 //! Results as text for a terminal.
 
+mod check;
+mod diff;
 mod fitting;
 pub(in crate::render) mod fleet;
 mod info;
@@ -13,6 +15,8 @@ mod top;
 mod verdict;
 mod whatif;
 
+pub use check::{check, figure_text};
+pub use diff::{DiffFile, diff};
 pub use fleet::fleet;
 pub use info::{headline, info};
 pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};

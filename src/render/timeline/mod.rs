@@ -62,9 +62,15 @@ impl Default for TimelineOptions {
 /// Never fails: a series without columns gives a panel that says so, and values or columns that do not fit together are
 /// taken as zero.
 pub fn timeline_svg(series: &[Series], options: &TimelineOptions) -> String {
+    titled_svg(series, &vec![options.title.as_str(); series.len()], options)
+}
+
+/// [`timeline_svg`] of several files: each panel, in the order of `series`, has the title of its file. Panels without
+/// one have that of `options`.
+pub fn titled_svg(series: &[Series], titles: &[&str], options: &TimelineOptions) -> String {
     let mut ribbons = MAX_RIBBONS;
     loop {
-        let svg = draw_all(series, options, ribbons);
+        let svg = draw_all(series, titles, options, ribbons);
         let has_ribbons = series.iter().any(|series| series.what != What::Live);
         if svg.len() <= MAX_LENGTH || !has_ribbons || ribbons == 0 {
             return svg;
@@ -74,7 +80,7 @@ pub fn timeline_svg(series: &[Series], options: &TimelineOptions) -> String {
 }
 
 /// The picture with at most this many ribbons.
-fn draw_all(series: &[Series], options: &TimelineOptions, ribbons: usize) -> String {
+fn draw_all(series: &[Series], titles: &[&str], options: &TimelineOptions, ribbons: usize) -> String {
     let shown = &series[..series.len().min(MAX_PANELS)];
     let width = options.width.clamp(600, 8_000);
     let height = options.height.unwrap_or(if shown.len() > 1 { 240 } else { 420 }).clamp(200, 4_000);
@@ -100,8 +106,8 @@ fn draw_all(series: &[Series], options: &TimelineOptions, ribbons: usize) -> Str
     let area = svg.backend().into_drawing_area();
     // The backend cannot fail, and every size above is positive: there is no error to hand on.
     let _ = area.fill(&WHITE);
-    for (panel, frame) in panels.iter().zip(&frames) {
-        let _ = panel.draw(&svg, &area, frame, top, &options.title);
+    for (at, (panel, frame)) in panels.iter().zip(&frames).enumerate() {
+        let _ = panel.draw(&svg, &area, frame, top, titles.get(at).unwrap_or(&options.title.as_str()));
     }
     if notes > 0 {
         let note = match left_out {
