@@ -20,7 +20,12 @@ fn folded(stacks: &[(&[&str], u64)]) -> Folded {
     stacks.sort_by(|a, b| a.frames.cmp(&b.frames));
     let own: BTreeSet<String> =
         stacks.iter().flat_map(|stack| &stack.frames).filter(|frame| !frame.contains("torch")).cloned().collect();
-    Folded { unit: Unit::Bytes, total: stacks.iter().map(|stack| stack.value).sum(), stacks, own }
+    Folded {
+        unit: Unit::Bytes,
+        total: stacks.iter().fold(0, |total: u64, stack| total.saturating_add(stack.value)),
+        stacks,
+        own,
+    }
 }
 
 fn hostile() -> Folded {
@@ -83,4 +88,17 @@ fn nothing_gives_no_picture() {
 #[test]
 fn the_same_frames_have_the_same_colour_every_time() {
     assert_eq!(flame_svg(&hostile(), &options()), flame_svg(&hostile(), &options()));
+}
+
+/// Values whose sum does not fit into 64 bits, as damaged files have them, and one that inferno could not multiply.
+#[test]
+fn enormous_values_are_drawn() {
+    for value in [u64::MAX, u64::MAX / 3, 1 << 60] {
+        let many = folded(&[(&["a", "b"], value), (&["a", "c"], value), (&["d"], 1)]);
+        let few = folded(&[(&["a", "b"], 1), (&["a", "c"], value)]);
+        let svg = flame_svg(&many, &options()).unwrap();
+        check(&svg);
+        check(&difference_svg(&many, &few, ("a", "b"), &options()).unwrap());
+        check(&difference_svg(&few, &many, ("a", "b"), &options()).unwrap());
+    }
 }

@@ -24,10 +24,36 @@ fn writers(out: &str) -> Vec<Vec<String>> {
         vec!["map", &file, "-o", out],
         vec!["timeline", &file, "-o", out],
         vec!["export", &file, "--format", "requests", "-o", out],
+        vec!["flame", &file, "-o", out],
     ]
     .iter()
     .map(|words| words.iter().map(|&word| word.to_owned()).collect())
     .collect()
+}
+
+/// Those that write several files or binary ones, and the smallest number of files that each leaves.
+fn writers_of_many(out: &str) -> Vec<(Vec<String>, usize)> {
+    let (file, directory) = (snapshot(), testdata().join("ranks16").to_str().unwrap().to_owned());
+    [
+        (vec!["report", &file, "-o", out], 3),
+        (vec!["fleet", &directory, "-o", out], 3),
+        (vec!["export", &directory, "--format", "parquet", "--tables", out, "--job", "j"], 0),
+        (vec!["export", &file, "--format", "parquet", "-o", out], 9),
+        (vec!["export", &file, "--format", "csv", "-o", out], 9),
+        (vec!["export", &file, "--format", "pickle", "-o", out], 1),
+        (vec!["export", &file, "--format", "json", "-o", out], 1),
+        (vec!["export", &file, "--format", "pprof", "-o", out], 1),
+        (vec!["export", &file, "--format", "perfetto", "-o", out], 1),
+        (vec!["export", &file, "--format", "folded", "-o", out], 1),
+    ]
+    .iter()
+    .map(|(words, files)| (words.iter().map(|&word| word.to_owned()).collect(), *files))
+    .collect()
+}
+
+/// The files in `directory` and below it.
+fn all_names(directory: &Path) -> Vec<String> {
+    common::files(directory, |_| true).iter().map(|path| path.to_str().unwrap().to_owned()).collect()
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -39,7 +65,7 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn a_full_disk_is_told() {
     let file = snapshot();
-    for command in ["report", "info", "top", "segments", "map", "timeline", "whatif"] {
+    for command in ["report", "info", "top", "segments", "leaks", "map", "timeline", "flame", "whatif", "fleet"] {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = Command::new(env!("CARGO_BIN_EXE_oomscope"))
             .args([command, &file])
@@ -51,7 +77,9 @@ fn a_full_disk_is_told() {
         assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
         assert!(stderr.contains("No space left on device"), "{command}: {stderr}");
     }
-    for arguments in writers("/dev/full").into_iter().skip(1) {
+    // What is written to a device of one file each.
+    let single = writers_of_many("/dev/full").into_iter().filter(|(_, files)| *files == 1);
+    for arguments in writers("/dev/full").into_iter().skip(1).chain(single.map(|(arguments, _)| arguments)) {
         let run = oomscope(&arguments);
         assert_eq!(run.status, 2, "{arguments:?}");
         assert!(run.stderr.contains("No space left"), "{arguments:?}: {}", run.stderr);
@@ -65,7 +93,8 @@ fn a_place_that_cannot_be_written_to_is_named() {
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
     for place in [file.join("out"), Path::new("/proc/nothing/out").to_owned()] {
-        for arguments in writers(place.to_str().unwrap()) {
+        let many = writers_of_many(place.to_str().unwrap()).into_iter().map(|(arguments, _)| arguments);
+        for arguments in writers(place.to_str().unwrap()).into_iter().chain(many) {
             let run = oomscope(&arguments);
             assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{arguments:?}");
             assert!(run.stderr.contains(place.to_str().unwrap()), "{arguments:?}: {}", run.stderr);
@@ -111,6 +140,44 @@ fn what_is_written_is_whole() {
         for name in found {
             let text = fs::read_to_string(place.join(name)).unwrap();
             assert!(text.ends_with("}\n") || text.trim_end().ends_with("</svg>"), "{arguments:?}");
+        }
+    }
+}
+
+/// Several files appear one after the other, each whole, and nothing is left beside them.
+#[test]
+fn what_is_written_is_complete() {
+    for (arguments, files) in writers_of_many("out") {
+        let directory = tempfile::tempdir().unwrap();
+        let run = common::run_in(directory.path(), &arguments, &[]);
+        assert!(run.stderr.is_empty() || run.status == 2, "{arguments:?}: {}", run.stderr);
+        let found = all_names(directory.path());
+        assert!(found.len() >= files.max(1), "{arguments:?}: {found:?}: {}", run.stderr);
+        assert!(!found.iter().any(|name| name.contains(".part") || name.contains(".old")), "{arguments:?}: {found:?}");
+    }
+}
+
+/// Interrupted at any time: what is there is whole, and no part of anything lies beside it.
+#[test]
+fn an_interruption_leaves_no_parts() {
+    for (arguments, _) in writers_of_many("out") {
+        for delay in [0, 4, 12, 30] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut child = Command::new(env!("CARGO_BIN_EXE_oomscope"))
+                .args(&arguments)
+                .current_dir(directory.path())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_millis(delay));
+            let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).stderr(Stdio::null()).status();
+            child.wait().unwrap();
+            let found = all_names(directory.path());
+            assert!(!found.iter().any(|name| name.contains(".part")), "{arguments:?} after {delay} ms: {found:?}");
+            for name in found.iter().filter(|name| name.ends_with(".parquet")) {
+                assert!(fs::read(name).unwrap().ends_with(b"PAR1"), "{name}");
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -21,24 +21,49 @@ pub enum Existing {
 struct Partial {
     path: PathBuf,
     is_placed: bool,
+    _listed: Listed,
 }
 
-/// The files under construction, which an interruption removes.
+/// What an interruption removes, as long as this lives.
+pub struct Listed(PathBuf);
+
+/// Files and directories under construction, which an interruption removes.
 static PARTIALS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Exit status of a program that SIGINT or SIGTERM ended, as shells have it for SIGINT.
 const INTERRUPTED: i32 = 130;
 
+/// How often it is tried to remove something.
+const TRIES: usize = 20;
+
 impl Partial {
     /// Makes the file.
     fn create(path: PathBuf) -> io::Result<(Self, File)> {
-        static HANDLER: Once = Once::new();
-        // Where no handler can be set, an interruption leaves the partial file, under a name that shows what it is.
-        HANDLER.call_once(|| drop(ctrlc::set_handler(interrupted)));
-        let mut partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = listed();
         let file = File::create(&path)?;
-        partials.push(path.clone());
-        Ok((Self { path, is_placed: false }, file))
+        listed.push(path.clone());
+        Ok((Self { path: path.clone(), is_placed: false, _listed: Listed(path) }, file))
+    }
+}
+
+/// What an interruption removes; it waits while this is held.
+fn listed() -> MutexGuard<'static, Vec<PathBuf>> {
+    static HANDLER: Once = Once::new();
+    // Where no handler can be set, an interruption leaves the partial file, under a name that shows what it is.
+    HANDLER.call_once(|| drop(ctrlc::set_handler(interrupted)));
+    PARTIALS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has an interruption remove the file or directory `path`, which somebody is about to make, until the answer is
+/// dropped.
+pub fn remove_when_interrupted(path: PathBuf) -> Listed {
+    listed().push(path.clone());
+    Listed(path)
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
     }
 }
 
@@ -46,7 +71,9 @@ fn interrupted() {
     // Held to the end, so that no other file is begun.
     let partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
     for path in partials.iter() {
-        let _ = fs::remove_file(path);
+        // A directory that is being filled may get a file more meanwhile.
+        let _ =
+            (0..TRIES).find(|_| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).is_ok() || !path.exists());
     }
     process::exit(INTERRUPTED);
 }
@@ -56,7 +83,6 @@ impl Drop for Partial {
         if !self.is_placed {
             let _ = fs::remove_file(&self.path);
         }
-        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.path);
     }
 }
 

@@ -3,12 +3,16 @@
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// Work shorter than this shows nothing.
 const DELAY: Duration = Duration::from_millis(200);
+
+/// Characters of a file's name that are shown, so that the figures fit on a line.
+const NAME: usize = 30;
 
 /// A bar for reading one file.
 pub struct Reading {
@@ -20,7 +24,13 @@ pub struct Reading {
 impl Reading {
     /// A bar that appears when reading `name` takes longer than a moment.
     pub fn new(name: &str) -> Self {
-        Self { started: Instant::now(), name: crate::text::printable(name).into_owned(), bar: RefCell::new(None) }
+        let name = Path::new(name).file_name().map_or(name.into(), |last| last.to_string_lossy());
+        let mut name = crate::text::printable(&name).into_owned();
+        if let Some((end, _)) = name.char_indices().nth(NAME) {
+            name.truncate(end);
+            name.push('…');
+        }
+        Self { started: Instant::now(), name, bar: RefCell::new(None) }
     }
 
     /// Bytes read so far, and how many there are when that is known.
@@ -30,17 +40,18 @@ impl Reading {
         }
         let mut bar = self.bar.borrow_mut();
         let bar = bar.get_or_insert_with(|| {
-            let (bar, template) = match total {
-                Some(total) => {
-                    (ProgressBar::new(total), "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {rate}, {left} left")
-                }
-                None => (ProgressBar::no_length(), "{msg} {spinner} {binary_bytes} {rate}"),
+            let template = match total {
+                Some(_) => "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {rate}, {left} left",
+                None => "{msg} {spinner} {binary_bytes} {rate}",
             };
-            bar.set_draw_target(ProgressDrawTarget::stderr());
+            // Nothing is drawn before it is known how far the file is read.
+            let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
             let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
             bar.set_style(style.with_key("rate", write_rate).with_key("left", write_left));
             bar.set_message(format!("reading {}", self.name));
-            bar.with_elapsed(self.started.elapsed()).with_position(done)
+            let bar = bar.with_elapsed(self.started.elapsed()).with_position(done);
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar
         });
         bar.set_position(done);
     }

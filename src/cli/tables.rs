@@ -142,6 +142,7 @@ pub fn add_one(
     let histories = loaded.histories(None)?;
     let source = Source::new(&loaded.snapshot, &histories);
     let salvaged = loaded.status() == Status::Partial;
+    let _unfinished: Vec<_> = dataset.partials(rank).into_iter().map(atomic::remove_when_interrupted).collect();
     let number = u32::try_from(rank.rank).context("a rank has at most 32 bits")?;
     let from = RankFile { rank: number, node: place(&loaded.path).node, file: loaded.name.clone() };
     let manifest = dataset

@@ -123,6 +123,12 @@ impl Dataset {
         job.join(format!("rank={}.json", rank.rank))
     }
 
+    /// The files that [`write`](Self::write) has under construction for `rank`.
+    pub fn partials(&self, rank: &JobRank) -> Vec<PathBuf> {
+        let tables = TableName::ALL.into_iter().map(|name| self.file(name, rank));
+        tables.chain([self.manifest_file(rank)]).map(|target| partial(&target)).collect()
+    }
+
     /// The manifest of `rank`; `None` when there is none that can be read.
     pub fn manifest(&self, rank: &JobRank) -> Option<Manifest> {
         let text = fs::read(self.manifest_file(rank)).ok()?;
@@ -216,8 +222,7 @@ impl Staged {
         if let Some(directory) = target.parent() {
             fs::create_dir_all(directory)?;
         }
-        // Readers of datasets skip names that begin with a dot.
-        let partial = target.with_file_name(format!(".{}.part", std::process::id()));
+        let partial = partial(&target);
         let file = File::create(&partial)?;
         self.0.push((partial, target));
         let mut out = BufWriter::with_capacity(1 << 16, file);
@@ -241,6 +246,13 @@ impl Drop for Staged {
             let _ = fs::remove_file(partial);
         }
     }
+}
+
+/// What the file that shall be `target` is called under construction; no two of a process are called the same.
+fn partial(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    // Readers of datasets skip names that begin with a dot.
+    target.with_file_name(format!(".{name}.{}.part", std::process::id()))
 }
 
 /// The entries of `parent` whose names begin with `prefix`: the rest of the name, and the path.

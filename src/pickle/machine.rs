@@ -108,9 +108,12 @@ impl<B: Builder> Machine<B> {
         self.protocol
     }
 
-    /// Bytes of memory that the stack and the memo take.
+    /// Bytes of memory that the stack, the memo and what is remembered of repetitions take.
     pub fn kept(&self) -> usize {
-        self.stack.capacity() * size_of::<B::Value>() + self.marks.capacity() * size_of::<usize>() + self.memo.kept()
+        self.stack.capacity() * size_of::<B::Value>()
+            + self.marks.capacity() * size_of::<usize>()
+            + self.memo.kept()
+            + self.repeats.kept()
     }
 
     /// The builder.

@@ -12,7 +12,7 @@ use inferno::flamegraph::{Direction, Options, Palette, TextTruncateDirection, fr
 use super::palette;
 use super::svg::{Rgb, escape, shorten_to};
 use super::terminal::names::{shared_directory, without};
-use crate::analysis::folded::{Folded, joined};
+use crate::analysis::folded::{Folded, FoldedStack, joined};
 use crate::analysis::ranking::Unit;
 use crate::units::{bytes, count};
 
@@ -59,35 +59,63 @@ pub fn flame_svg(folded: &Folded, options: &FlameOptions) -> Option<String> {
         let colour = if folded.own.contains(frame) { colour(frame) } else { pale(palette::OTHER) };
         colours.insert(names.short(frame), colour);
     }
-    let lines: Vec<String> =
-        folded.stacks.iter().map(|stack| format!("{} {}", names.line(&stack.frames), stack.value)).collect();
-    let frames = panel(&lines, Some(&mut colours), folded.unit, false, width(options))?;
+    let scale = Scale::of([folded]);
+    let line = |stack: &FoldedStack| format!("{} {}", names.line(&stack.frames), scale.down(stack.value));
+    let lines: Vec<String> = folded.stacks.iter().map(line).collect();
+    let frames = panel(&lines, Some(&mut colours), folded.unit, scale, false, width(options))?;
     Some(picture(options, &[frames]))
 }
 
 /// Draws what differs between `a` and `b`: the frames of `b`, red where they have grown since `a` and blue where they
 /// have shrunk, then those of `a` in the same way. `None` when nothing was counted in either.
 pub fn difference_svg(a: &Folded, b: &Folded, titles: (&str, &str), options: &FlameOptions) -> Option<String> {
-    let names = Names::new([a, b]);
+    let (names, scale) = (Names::new([a, b]), Scale::of([a, b]));
     let mut values: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for stack in &a.stacks {
-        values.entry(names.line(&stack.frames)).or_default().0 += stack.value;
+        let sum = &mut values.entry(names.line(&stack.frames)).or_default().0;
+        *sum = sum.saturating_add(scale.down(stack.value));
     }
     for stack in &b.stacks {
-        values.entry(names.line(&stack.frames)).or_default().1 += stack.value;
+        let sum = &mut values.entry(names.line(&stack.frames)).or_default().1;
+        *sum = sum.saturating_add(scale.down(stack.value));
     }
     let forth: Vec<String> = values.iter().map(|(frames, (a, b))| format!("{frames} {a} {b}")).collect();
     let back: Vec<String> = values.iter().map(|(frames, (a, b))| format!("{frames} {b} {a}")).collect();
     let width = width(options);
     let heading = |title: &str, total: u64, what: &str| format!("{title}: {}, {what}", value(total, b.unit));
     let panels = [
-        panel(&forth, None, b.unit, false, width)
+        panel(&forth, None, b.unit, scale, false, width)
             .map(|panel| Panel { heading: heading(titles.1, b.total, "red has grown, blue has shrunk"), ..panel }),
-        panel(&back, None, a.unit, true, width)
+        panel(&back, None, a.unit, scale, true, width)
             .map(|panel| Panel { heading: heading(titles.0, a.total, "what is blue here was given up"), ..panel }),
     ];
     let panels: Vec<Panel> = panels.into_iter().flatten().collect();
     if panels.is_empty() { None } else { Some(picture(options, &panels)) }
+}
+
+/// What values are divided by, as a power of two, where they are many: inferno multiplies their sum by 200 and more in
+/// signed integers. What remains is exact to twelve digits.
+#[derive(Clone, Copy)]
+struct Scale(u32);
+
+impl Scale {
+    /// Bits of the largest sum.
+    const BITS: u32 = 52;
+
+    fn of<'f>(folded: impl IntoIterator<Item = &'f Folded>) -> Self {
+        let stacks = folded.into_iter().flat_map(|folded| &folded.stacks);
+        let total: u128 = stacks.map(|stack| u128::from(stack.value)).sum();
+        Self((u128::BITS - total.leading_zeros()).saturating_sub(Self::BITS))
+    }
+
+    fn down(self, value: u64) -> u64 {
+        value.checked_shr(self.0).unwrap_or(0)
+    }
+
+    /// About the value that `value` was made of.
+    fn up(self, value: u64) -> u64 {
+        u64::try_from(u128::from(value) << self.0.min(63)).unwrap_or(u64::MAX)
+    }
 }
 
 /// Frames as they are shown: without the directories that all of the program's share, and without those of packages.
@@ -129,7 +157,14 @@ fn width(options: &FlameOptions) -> usize {
 }
 
 /// The frames that inferno draws for `lines`. `None` when all are zero.
-fn panel(lines: &[String], colours: Option<&mut PaletteMap>, unit: Unit, negate: bool, width: usize) -> Option<Panel> {
+fn panel(
+    lines: &[String],
+    colours: Option<&mut PaletteMap>,
+    unit: Unit,
+    scale: Scale,
+    negate: bool,
+    width: usize,
+) -> Option<Panel> {
     let mut options = Options::default();
     options.colors = Palette::Basic(BasicPalette::Mem);
     options.deterministic = true;
@@ -154,7 +189,7 @@ fn panel(lines: &[String], colours: Option<&mut PaletteMap>, unit: Unit, negate:
     let mut frames = String::with_capacity(end - start);
     let (mut deepest, mut top) = (0usize, usize::MAX);
     for group in written[start..end].split_inclusive("</g>") {
-        frames.push_str(&in_words(group, unit));
+        frames.push_str(&in_words(group, unit, scale));
         frames.push('\n');
         if let Some(y) = attribute(group, "y") {
             (deepest, top) = (deepest.max(y), top.min(y));
@@ -176,15 +211,15 @@ fn attribute(element: &str, name: &str) -> Option<usize> {
 }
 
 /// One frame with the value of its tooltip in words, and without inferno's notes for its script.
-fn in_words(group: &str, unit: Unit) -> String {
+fn in_words(group: &str, unit: Unit, scale: Scale) -> String {
     let mut group = group.to_owned();
     let marker = format!(" {VALUES}, ");
     if let Some(end) = group.find("</title>")
         && let Some(at) = group[..end].rfind(&marker)
         && let Some(start) = group[..at].rfind('(')
-        && let Ok(number) = group[start + 1..at].replace(',', "").parse()
+        && let Ok(number) = group[start + 1..at].replace(',', "").parse::<u64>()
     {
-        group.replace_range(start + 1..at + marker.len() - 2, &value(number, unit));
+        group.replace_range(start + 1..at + marker.len() - 2, &value(scale.up(number), unit));
     }
     if group.contains("<title>all (") {
         group = group.replacen("></text>", ">all</text>", 1);

@@ -56,6 +56,35 @@ impl Strings {
     pub fn get(&self, id: StrId) -> &str {
         slice(&self.text, &self.ends, id.0)
     }
+
+    /// Number of strings.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes of all strings.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The same strings with the same numbers, but of those that `is_cut` names only the first `most` bytes or a few
+    /// less. Strings that become equal by that remain two.
+    pub(super) fn shortened(&self, is_cut: impl Fn(StrId) -> bool, most: usize) -> Self {
+        let mut short = Self { seed: self.seed.clone(), ..Self::default() };
+        for id in (0..self.ends.len() as u32).map(StrId) {
+            let text = self.get(id);
+            let end = if is_cut(id) { most.min(text.len()) } else { text.len() };
+            let end = (0..=end).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+            short.text.push_str(&text[..end]);
+            short.ends.push(short.text.len());
+        }
+        let (text, ends, seed) = (&short.text, &short.ends, &short.seed);
+        let hash = |&id: &u32| seed.hash_one(slice(text, ends, id).as_bytes());
+        for id in 0..ends.len() as u32 {
+            short.table.insert_unique(hash(&id), id, hash);
+        }
+        short
+    }
 }
 
 fn slice<'a>(text: &'a str, ends: &[usize], id: u32) -> &'a str {

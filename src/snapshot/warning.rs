@@ -19,8 +19,8 @@ pub enum Warning {
     /// Sizes that no device has.
     #[error("{0} sizes are negative or above 16 TiB: they were cut, so figures that contain them are wrong")]
     ImplausibleSizes(u64),
-    /// Strings that are longer than any name.
-    #[error("{0} texts are longer than 16 KiB: only their beginning is kept")]
+    /// Strings that are longer than any name, or long names that too many frames share.
+    #[error("{0} texts are longer than names are: only their beginning is kept")]
     CutTexts(u64),
     /// Items of a list that are not what the list should hold.
     #[error("{count} items of `{list}` are not readable, or are there twice, and were left out")]

@@ -1,8 +1,12 @@
 //! Everything that is done with a file: shared by the tests on hostile input and by the fuzz targets.
+#![allow(dead_code)]
+
+#[path = "commands.rs"]
+mod commands;
 
 use oomscope::allocator::AllocatorRules;
 use oomscope::analysis::layout::{LayoutOptions, layout};
-use oomscope::analysis::report::report;
+use oomscope::analysis::report::{Report, report};
 use oomscope::analysis::sites::{By, Sites};
 use oomscope::analysis::verdict::Evidence;
 use oomscope::history::{At, History};
@@ -13,15 +17,27 @@ use oomscope::snapshot::{LoadError, LoadOptions, Snapshot, load_bytes};
 
 /// Reads `bytes` whole, and if that fails what can be salvaged; reports on what was read. Answers why it was not.
 pub fn exercise(bytes: &[u8]) -> Result<(), LoadError> {
+    read_and(bytes, |snapshot| analyse(snapshot, |_, _, _| ()))
+}
+
+/// The same, and then what all other commands do.
+pub fn everything(bytes: &[u8]) -> Result<(), LoadError> {
+    read_and(bytes, |snapshot| {
+        analyse(snapshot, commands::pages);
+        commands::commands(snapshot);
+    })
+}
+
+fn read_and(bytes: &[u8], work: impl Fn(&Snapshot)) -> Result<(), LoadError> {
     let read = |salvage| load_bytes(bytes, &LoadOptions { salvage, ..LoadOptions::default() });
     match read(false) {
         Ok(snapshot) => {
-            analyse(&snapshot);
+            work(&snapshot);
             Ok(())
         }
         Err(error) => {
             if let Ok(snapshot) = read(true) {
-                analyse(&snapshot);
+                work(&snapshot);
             }
             // Its text is what the user sees.
             assert!(!error.to_string().is_empty());
@@ -30,8 +46,8 @@ pub fn exercise(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// The report on `snapshot` and its pictures.
-pub fn analyse(snapshot: &Snapshot) {
+/// The report on `snapshot` and its pictures; `and` takes it further.
+fn analyse(snapshot: &Snapshot, and: impl FnOnce(&[History], &Sites, &Report)) {
     let rules: &AllocatorRules = &snapshot.settings.rules;
     let histories: Vec<History> = snapshot.devices.iter().map(|device| History::new(snapshot, device, rules)).collect();
     let sites = Sites::new(snapshot, By::Line);
@@ -42,6 +58,7 @@ pub fn analyse(snapshot: &Snapshot) {
     if !series.is_empty() {
         timeline_svg(&series, &TimelineOptions::default());
     }
+    and(&histories, &sites, &result);
     let layouts: Vec<_> = histories
         .iter()
         .filter_map(|history| {

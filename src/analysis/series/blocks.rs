@@ -51,6 +51,7 @@ fn detail(history: &History, sites: &Sites, life: LifeId) -> String {
     }
     text += &match (life.alloc_event, life.freed_at) {
         (None, NEVER) => "\nthere before the recording, live at its end".to_owned(),
+        (None, 0) => "\nfreed before the recording, while another stream still used it".to_owned(),
         (None, freed) => format!("\nthere before the recording, freed by event {}", count(u64::from(freed) - 1)),
         (Some(event), NEVER) => format!("\nallocated by event {}, never freed", count(event.into())),
         (Some(event), freed) => {

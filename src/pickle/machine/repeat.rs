@@ -33,6 +33,8 @@ pub(super) struct Repeats<V> {
     /// References of a list, and the list: each at the place that the hash of the references names. A newer one takes
     /// the place of an older one, so that memory is bounded and only repetition counts.
     lists: Vec<Option<(Box<[u8]>, V)>>,
+    /// Bytes of the references in `lists`.
+    referring: usize,
 }
 
 /// A reference as it is written.
@@ -51,8 +53,15 @@ impl Key {
 
 impl<V> Repeats<V> {
     pub(super) fn new(enabled: bool) -> Self {
-        let (written, keys, values, items, lists) = Default::default();
-        Self { enabled, written, keys, values, items, lists }
+        let (written, keys, values, items, lists, referring) = Default::default();
+        Self { enabled, written, keys, values, items, lists, referring }
+    }
+
+    /// Bytes of memory that grow with the file.
+    pub(super) fn kept(&self) -> usize {
+        self.items.capacity() * size_of::<V>()
+            + self.lists.capacity() * size_of::<Option<(Box<[u8]>, V)>>()
+            + self.referring
     }
 }
 
@@ -223,7 +232,10 @@ impl<B: Builder> Machine<B> {
             if lists.is_empty() {
                 lists.resize_with(LISTS, || None);
             }
-            lists[place] = Some((references.into(), list));
+            self.repeats.referring += references.len();
+            if let Some((older, _)) = lists[place].replace((references.into(), list)) {
+                self.repeats.referring -= older.len();
+            }
         }
         Ok(Some(list))
     }

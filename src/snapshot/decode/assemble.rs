@@ -215,6 +215,10 @@ impl SnapshotBuilder {
             top
         });
         self.schema.traces = traces.len();
+        self.bound_names();
+        if self.cut_texts > 0 {
+            warnings.push(Warning::CutTexts(self.cut_texts));
+        }
         let has_host = !host.segments.is_empty() || !host.events.is_empty();
         let mut snapshot = Snapshot {
             visible_devices: traces.len().max(devices.len()),
@@ -309,9 +313,6 @@ impl SnapshotBuilder {
                 list.push(format!("and {} more", names.len() - UNKNOWN_NAMES));
             }
             warnings.push(Warning::Unknown(list.join(", ")));
-        }
-        if self.cut_texts > 0 {
-            warnings.push(Warning::CutTexts(self.cut_texts));
         }
         if self.implausible_sizes > 0 {
             warnings.push(Warning::ImplausibleSizes(self.implausible_sizes));

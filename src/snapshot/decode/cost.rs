@@ -30,7 +30,8 @@ impl SnapshotBuilder {
             + self.lists.kept()
             + self.ranges.capacity() * size_of::<Range<u32>>()
             + (self.pairs_of.capacity() + self.items_of.capacity()) * size_of::<Vec<Word>>()
-            + self.kept_words * size_of::<Word>();
+            + self.kept_words * size_of::<Word>()
+            + self.scratch.capacity() * size_of::<FrameId>();
         interned + rows + containers
     }
 }

@@ -7,6 +7,7 @@ mod builder;
 mod cost;
 mod dicts;
 mod lists;
+mod names;
 mod rows;
 mod slots;
 mod word;

@@ -1,0 +1,207 @@
+//! What the commands beside `report` do with a snapshot, with every choice of grouping, picture and format.
+
+use std::io;
+
+use oomscope::allocator::AllocatorRules;
+use oomscope::analysis::categories::{self, Classifier, Rules};
+use oomscope::analysis::closeup::close_ups;
+use oomscope::analysis::fleet::{RankFile, fleet, rank};
+use oomscope::analysis::folded::{Folded, Frames, fold};
+use oomscope::analysis::layout::{Layout, LayoutOptions, layout_by};
+use oomscope::analysis::leaks::{compare, leaks};
+use oomscope::analysis::ranking::{
+    self, Attribution, Groups, LifeGroups, Measure, Metric, Question, Ranking, WindowSpec, annotations,
+    compile_regions, pools, streams,
+};
+use oomscope::analysis::report::Report;
+use oomscope::analysis::series::{SeriesOptions, Unit, What, by_size, grouped};
+use oomscope::analysis::sites::{By, Sites};
+use oomscope::export::tables::{Source, TableName};
+use oomscope::export::{
+    self, Csv, Excerpt, Json, NameOptions, Names, Parquet, Perfetto, Pickle, Pprof, Requests, SeriesFormat,
+    SnapshotFormat, TableFormat, Window,
+};
+use oomscope::history::{At, History};
+use oomscope::render::flame::{FlameOptions, difference_svg, flame_svg};
+use oomscope::render::fleet::{heat_map, timelines};
+use oomscope::render::map::{ColourBy, MapOptions, map_svg};
+use oomscope::render::terminal::{self, LeakOptions};
+use oomscope::render::timeline::{TimelineOptions, timeline_svg, timeline_text};
+use oomscope::render::{html, markdown};
+use oomscope::snapshot::{LoadOptions, Snapshot, load_bytes};
+use serde::Serialize;
+
+/// Does it all, one after the other.
+pub fn commands(snapshot: &Snapshot) {
+    let rules: &AllocatorRules = &snapshot.settings.rules;
+    let histories: Vec<History> = snapshot.devices.iter().map(|device| History::new(snapshot, device, rules)).collect();
+    let sites = Sites::new(snapshot, By::Line);
+    let classifier = Classifier::new(snapshot, Rules::default());
+    tops(snapshot, &histories, &classifier);
+    for history in &histories {
+        let found = leaks(history, &sites, Some(80 << 30));
+        as_json(&found);
+        terminal::leaks("file", &found, LeakOptions { whole_stacks: true, limit: 5 }, Some(100));
+        let compared = compare(history.device.ordinal, &[(history, &sites), (history, &sites)]);
+        as_json(&compared);
+        terminal::compared(&["file", "file"], &compared, Some(100));
+    }
+    charts(&histories, &sites, &classifier);
+    flames(snapshot, &histories);
+    map(&histories, &classifier);
+    exports(snapshot, &histories);
+    ranks(&histories, &sites);
+}
+
+/// The report as a page and in Markdown.
+pub fn pages(histories: &[History], sites: &Sites, report: &Report) {
+    let page = html::page(&html::Input {
+        name: "file",
+        salvaged: None,
+        warnings: Vec::new(),
+        report,
+        close_ups: &close_ups(histories, sites, report, html::DEVICES),
+    });
+    assert!(page.len() <= html::LIMIT, "a page of {} bytes", page.len());
+    markdown::report("file", None, report);
+}
+
+fn as_json(result: &impl Serialize) {
+    serde_json::to_writer(io::sink(), result).expect("every result can be written as JSON");
+}
+
+fn tops(snapshot: &Snapshot, histories: &[History], classifier: &Classifier) {
+    let show = |ranking: &Ranking| {
+        as_json(ranking);
+        terminal::heading(ranking);
+        terminal::top(ranking, "site", 20, Some(100));
+    };
+    for by in [By::Line, By::Function, By::File, By::Module, By::Stack] {
+        let sites = Sites::new(snapshot, by);
+        for history in histories {
+            for attribution in [Attribution::Own, Attribution::Inclusive] {
+                let Ok(moment) = history.moment(At::Default) else { continue };
+                let question = Question { attribution, stacks: 3, ..Question::live(moment) };
+                if by != By::Stack || attribution == Attribution::Own {
+                    show(&ranking::rank(history, &Groups::Sites(&sites), &question));
+                }
+                if by == By::Line {
+                    as_json(&ranking::tree(history, &sites, &question));
+                }
+            }
+        }
+    }
+    for history in histories {
+        let Ok(moment) = history.moment(At::Default) else { continue };
+        let live = Question::live(moment);
+        for groups in [streams(history), pools(history), annotations(history), compile_regions(history)] {
+            show(&ranking::rank(history, &Groups::Lives(groups), &live));
+        }
+        show(&categories::ranking(history, &classifier.classify(history), &live, true));
+        let Ok(window) = WindowSpec::default().resolve(history, None) else { continue };
+        for metric in
+            [Metric::Allocated, Metric::Freed, Metric::Churn, Metric::Count, Metric::Lifetime, Metric::BytesTime]
+        {
+            let question = Question { measure: Measure::Over(metric, window), ..Question::live(moment) };
+            show(&ranking::rank(history, &Groups::Lives(streams(history)), &question));
+        }
+    }
+}
+
+fn charts(histories: &[History], sites: &Sites, classifier: &Classifier) {
+    let draw = |history: &History, groups: Option<&LifeGroups>, what: What, unit: Unit| {
+        let bands = if what == What::Live { 12 } else { 400 };
+        let options = SeriesOptions { bands, what, unit, ..SeriesOptions::default() };
+        let Some(series) = grouped(history, sites, groups, &options) else { return };
+        as_json(&series);
+        timeline_text(&series, "file", 100, 20);
+        timeline_svg(&[series], &TimelineOptions::default());
+    };
+    for history in histories {
+        for (what, unit) in [
+            (What::Live, Unit::Microseconds),
+            (What::Blocks, Unit::Event),
+            (What::Blocks, Unit::Microseconds),
+            (What::Segments, Unit::Event),
+        ] {
+            draw(history, None, what, unit);
+        }
+        for groups in [by_size(history), annotations(history), classifier.classify(history).groups()] {
+            draw(history, Some(&groups), What::Live, Unit::Event);
+        }
+    }
+}
+
+fn flames(snapshot: &Snapshot, histories: &[History]) {
+    let sites = Sites::new(snapshot, By::Stack);
+    let all = |measure: &dyn Fn(&History) -> Option<Measure>, frames| {
+        Folded::below(histories.iter().filter_map(|history| {
+            Some((history.device.ordinal.to_string(), fold(history, &sites, measure(history)?, frames)))
+        }))
+    };
+    let live = all(&|history| Some(Measure::Live(history.moment(At::Default).ok()?)), Frames::All);
+    let window = |history: &History| WindowSpec::default().resolve(history, None).ok();
+    let held = all(&|history| Some(Measure::Over(Metric::BytesTime, window(history)?)), Frames::Python);
+    let options = FlameOptions { title: "file".to_owned(), subtitle: String::new(), width: 1200 };
+    for folded in [&live, &held].into_iter().flatten() {
+        as_json(folded);
+        flame_svg(folded, &options);
+    }
+    if let (Some(live), Some(held)) = (&live, &held) {
+        difference_svg(live, held, ("file", "file"), &options);
+    }
+}
+
+fn map(histories: &[History], classifier: &Classifier) {
+    let layouts: Vec<Layout> = histories
+        .iter()
+        .filter_map(|history| {
+            let moment = history.moment(At::Default).ok()?;
+            Some(layout_by(history, moment, &classifier.classify(history).groups(), &LayoutOptions::default()))
+        })
+        .collect();
+    map_svg(&layouts, &MapOptions { colour: ColourBy::Category, ..MapOptions::default() });
+}
+
+/// Every format. A snapshot that was read is written so that it can be read again.
+fn exports(snapshot: &Snapshot, histories: &[History]) {
+    let out = &mut io::sink();
+    let plain = || Names::new(snapshot, &NameOptions::default());
+    let whole = Excerpt::new(snapshot, histories, plain());
+    let mut pickle = Vec::new();
+    Pickle.write(&whole, &mut pickle).unwrap();
+    load_bytes(&pickle, &LoadOptions::default()).unwrap_or_else(|error| panic!("an exported pickle: {error}"));
+    drop(pickle);
+    Json.write(&whole, out).unwrap();
+    drop(whole);
+    let redact = NameOptions { redact: true, redact_functions: true, ..NameOptions::default() };
+    Json.write(&Excerpt::new(snapshot, histories, Names::new(snapshot, &redact)), out).unwrap();
+    if let Ok(excerpt) = Excerpt::windowed(snapshot, histories, &Window::default(), plain()) {
+        Pickle.write(&excerpt, out).unwrap();
+    }
+    // These say what the file lacks for them.
+    let _ = Requests.write(histories, out);
+    let _ = export::Folded::default().write(histories, out);
+    let _ = Pprof::default().write(histories, out);
+    let _ = Perfetto::default().write(histories, out);
+    let source = Source::new(snapshot, histories);
+    for name in TableName::ALL {
+        let table = source.table(name);
+        Csv.write(&*table, out).unwrap();
+        Parquet.write(&*table, out).unwrap();
+    }
+}
+
+fn ranks(histories: &[History], sites: &Sites) {
+    let of = |number: u32| RankFile { rank: number, node: None, file: format!("rank{number}") };
+    let ranks = histories.iter().zip(0..).map(|(history, number)| rank(&of(number), history, sites, Some(80 << 30)));
+    let ranks: Vec<_> = ranks.collect();
+    if ranks.is_empty() {
+        return;
+    }
+    let fleet = fleet(ranks);
+    as_json(&fleet);
+    terminal::fleet(&fleet, &[], 0, 32, Some(100));
+    heat_map(&fleet);
+    timelines(&fleet);
+}
