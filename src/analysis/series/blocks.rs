@@ -23,21 +23,19 @@ pub(super) fn bands(history: &History, sites: &Sites, count: usize, shown: &Extr
         let before = |state: u32| states.partition_point(|&other| other < state) as u64;
         before(lives.done_at(life)).saturating_sub(before(lives.born_at(life)))
     };
-    let mut areas: Vec<(u64, LifeId)> =
+    let areas: Vec<(u64, LifeId)> =
         lives.ids().map(|life| (columns(life), life)).filter(|&(columns, _)| columns > 0).collect();
-    let mut of_life = vec![0; lives.len()];
     let mut chosen: Vec<LifeId> = match areas.len() > count {
-        false => areas.drain(..).map(|(_, life)| life).collect(),
+        false => areas.iter().map(|&(_, life)| life).collect(),
         true => ribbons(history, count, shown, &areas),
     };
-    chosen.sort_unstable_by_key(|&life| key(history, life));
+    chosen.sort_unstable_by_key(|&life| (lives.born_at(life), lives.addr(life), life));
     let (found, by_slot) = numbered(sites);
     let site = |life: LifeId| by_slot[sites.slot(history, life)] as usize;
-    let is_chosen =
-        |life: LifeId| chosen.binary_search_by_key(&key(history, life), |&other| key(history, other)).is_ok();
+    let mut is_chosen = vec![false; lives.len()];
+    chosen.iter().for_each(|&life| is_chosen[life as usize] = true);
     let mut area_of = vec![0u128; found.len()];
-    areas.retain(|&(_, life)| !is_chosen(life));
-    for &(columns, life) in &areas {
+    for &(columns, life) in areas.iter().filter(|(_, life)| !is_chosen[*life as usize]) {
         area_of[site(life)] += u128::from(lives.bytes(life)) * u128::from(columns);
     }
     let mut lines: Vec<usize> = (0..found.len()).filter(|&site| area_of[site] > 0).collect();
@@ -49,9 +47,7 @@ pub(super) fn bands(history: &History, sites: &Sites, count: usize, shown: &Extr
     for (&site, band) in lines.iter().zip(chosen.len() as u32..) {
         band_of[site] = band;
     }
-    for life in lives.ids() {
-        of_life[life as usize] = band_of[site(life)];
-    }
+    let mut of_life: Vec<u32> = lives.ids().map(|life| band_of[site(life)]).collect();
     for (&life, band) in chosen.iter().zip(0..) {
         of_life[life as usize] = band;
     }
@@ -65,11 +61,6 @@ pub(super) fn bands(history: &History, sites: &Sites, count: usize, shown: &Extr
     Bands { labels: chosen.iter().map(ribbon).chain(lines.iter().map(line)).collect(), of_life }
 }
 
-/// The order in which ribbons are stacked.
-fn key(history: &History, life: LifeId) -> (u32, u64, LifeId) {
-    (history.lives.born_at(life), history.lives.addr(life), life)
-}
-
 /// The `count` blocks with the largest area.
 fn ribbons(history: &History, count: usize, shown: &Extremes, areas: &[(u64, LifeId)]) -> Vec<LifeId> {
     let lives = &history.lives;
@@ -77,14 +68,12 @@ fn ribbons(history: &History, count: usize, shown: &Extremes, areas: &[(u64, Lif
     let peak = shown.highest.iter().position(|&value| value == highest).map_or(0, |column| shown.states[column]);
     // What makes the peak must not be missing because it was short-lived: it counts as if it had a few columns more.
     let bonus = shown.states.len() as u64 / 50;
-    let mut chosen: Vec<(u128, LifeId)> = areas
-        .iter()
-        .filter_map(|&(columns, life)| {
-            let is_at_peak = lives.is_alive(life, peak);
-            let columns = columns + if is_at_peak { bonus } else { 0 };
-            (is_at_peak || columns >= NARROWEST).then(|| (u128::from(lives.bytes(life)) * u128::from(columns), life))
-        })
-        .collect();
+    let weight = |columns: u64, life: LifeId| {
+        let columns = columns + if lives.is_alive(life, peak) { bonus } else { 0 };
+        u128::from(lives.bytes(life)) * u128::from(columns)
+    };
+    let wide = areas.iter().filter(|(columns, _)| *columns >= NARROWEST);
+    let mut chosen: Vec<(u128, LifeId)> = wide.map(|&(columns, life)| (weight(columns, life), life)).collect();
     if chosen.len() > count {
         chosen.select_nth_unstable_by_key(count, |&(area, life)| (Reverse(area), life));
         chosen.truncate(count);
