@@ -11,7 +11,8 @@ use oomscope::render::timeline::{TimelineOptions, timeline_svg};
 const MIB: u64 = 1 << 20;
 
 fn band(site: &str, values: &[u64]) -> Band {
-    Band { site: site.into(), detail: Some(format!("forward\n/home/me/{site}")), values: values.to_vec() }
+    let detail = Some(format!("forward\n/home/me/{site}"));
+    Band { site: site.into(), detail, values: values.to_vec(), ..Band::default() }
 }
 
 fn mark(kind: MarkKind, x: u64, label: &str) -> Mark {

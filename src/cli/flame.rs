@@ -166,10 +166,18 @@ fn folded(loaded: &Loaded, args: &Args) -> Result<(Folded, String)> {
         Ok((format!("device {}", history.device.ordinal), fold(history, &sites, measure, frames), when))
     });
     let mut counted = counted.collect::<Result<Vec<_>>>().with_context(|| loaded.path.clone())?;
-    let when = counted.first().map_or_else(String::new, |(_, _, when)| when.clone());
     if counted.len() == 1 {
-        return Ok((counted.remove(0).1, when));
+        let (_, folded, when) = counted.remove(0);
+        return Ok((folded, when));
     }
+    let is_one = counted.iter().all(|(_, _, when)| *when == counted[0].2);
+    let when = match is_one {
+        true => counted.first().map_or_else(String::new, |(_, _, when)| when.clone()),
+        false => {
+            let each = counted.iter().map(|(name, _, when)| format!("{name} {when}"));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    };
     let all = Folded::below(counted.into_iter().map(|(name, folded, _)| (name, folded)));
     Ok((all.with_context(|| format!("{}: there is no device in the file", loaded.path))?, when))
 }

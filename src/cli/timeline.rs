@@ -17,7 +17,7 @@ use crate::analysis::series::{Series, SeriesOptions, Unit, What, by_size, groupe
 use crate::analysis::sites::{By, Sites};
 use crate::analysis::steps::Steps;
 use crate::history::History;
-use crate::render::timeline::{TimelineOptions, timeline_svg, timeline_text};
+use crate::render::timeline::{MAX_COLUMNS, TimelineOptions, timeline_svg, timeline_text};
 
 /// Memory over time as an SVG picture: live memory by line, reserved above it, OOMs, steps and the peak marked.
 ///
@@ -139,7 +139,8 @@ pub fn run(args: &Args) -> Result<Status> {
         Axis::Time => Unit::Microseconds,
     };
     let bands = args.bands.unwrap_or(if what == What::Live { BANDS } else { RIBBONS });
-    let options = SeriesOptions { bands, unit, capacity: args.input.capacity, what, ..Default::default() };
+    let mut options = SeriesOptions { bands, unit, capacity: args.input.capacity, what, ..Default::default() };
+    options.columns = options.columns.min(MAX_COLUMNS / histories.len().max(1)).max(1);
     let groups = Grouping::new(args, &loaded)?;
     let all: Vec<Result<Option<Series>>> = histories
         .par_iter()

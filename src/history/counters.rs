@@ -65,8 +65,9 @@ impl Running {
         Self { now: start, highest: start, event: None }
     }
 
-    fn add(&mut self, delta: i64, event: u32) {
-        self.now += delta;
+    /// Notes the value that `event` led to, when all that it changes has been added: a block may take the place of one
+    /// that ends in the same state.
+    fn settle(&mut self, event: u32) {
         if self.now > self.highest {
             (self.highest, self.event) = (self.now, Some(event));
         }
@@ -96,30 +97,39 @@ pub(super) fn peaks(
             Action::Alloc => {
                 let Some(life) = lives.of_event(event) else { continue };
                 let size = lives.bytes(life) as i64;
-                requested.add(lives.requested(life) as i64, event);
-                allocated.add(size, event);
-                active.add(size, event);
+                requested.now += lives.requested(life) as i64;
+                allocated.now += size;
+                active.now += size;
             }
             Action::FreeRequested | Action::FreeCompleted | Action::Free => {
                 let Some(life) = lives.of_event(event) else { continue };
                 let size = lives.bytes(life) as i64;
                 if lives.freed_at(life) == state {
-                    allocated.add(-size, event);
+                    allocated.now -= size;
                 }
                 if lives.done_at(life) == state {
-                    active.add(-size, event);
-                    requested.add(-(lives.requested(life) as i64), event);
+                    active.now -= size;
+                    requested.now -= lives.requested(life) as i64;
                 }
             }
-            Action::SegmentAlloc | Action::SegmentMap => reserved.add(events.size[row] as i64, event),
-            Action::SegmentFree | Action::SegmentUnmap => reserved.add(-(events.size[row] as i64), event),
+            Action::SegmentAlloc | Action::SegmentMap => reserved.now += events.size[row] as i64,
+            Action::SegmentFree | Action::SegmentUnmap => reserved.now -= events.size[row] as i64,
             _ => {}
         }
-        while let Some((_, life)) = unrecorded.next_if(|(at, _)| *at <= state) {
-            let size = lives.bytes(*life) as i64;
-            allocated.add(-size, event);
-            active.add(-size, event);
-            requested.add(-(lives.requested(*life) as i64), event);
+        while let Some(&(at, life)) = unrecorded.next_if(|(at, _)| *at <= state) {
+            // A free that the dump contradicts may be the event before the end, and has been counted above.
+            if lives.of_event(event) == Some(life) && lives.alloc_event(life) != Some(event) {
+                continue;
+            }
+            let size = lives.bytes(life) as i64;
+            if lives.freed_at(life) == at {
+                allocated.now -= size;
+            }
+            active.now -= size;
+            requested.now -= lives.requested(life) as i64;
+        }
+        for running in [&mut requested, &mut allocated, &mut active, &mut reserved] {
+            running.settle(event);
         }
         if is_sound && let Some(what) = contradiction(requested.now, allocated.now, active.now, reserved.now) {
             health.first_violation = Some((event, what));

@@ -10,10 +10,23 @@ use crate::analysis::ranking::LifeGroups;
 use crate::analysis::sites::{Site, Sites};
 use crate::history::History;
 
+/// What a band is called.
+pub(super) struct Label {
+    pub site: String,
+    pub detail: Option<String>,
+    pub together: bool,
+}
+
+impl Label {
+    pub fn new(site: String, detail: Option<String>) -> Self {
+        Self { site, detail, together: false }
+    }
+}
+
 /// Which band each block belongs to.
 pub(super) struct Bands {
-    /// Name and tooltip of each band, lowest first.
-    pub labels: Vec<(String, Option<String>)>,
+    /// The label of each band, lowest first.
+    pub labels: Vec<Label>,
     /// Row of `labels` for each life; their number for what has no band of its own.
     pub of_life: Vec<u32>,
 }
@@ -65,14 +78,14 @@ impl<'s> Counts<'s> {
     }
 
     /// The bands under their `labels`, and [`OTHER`] when there is anything else.
-    pub fn finish(mut self, labels: Vec<(String, Option<String>)>) -> Vec<Band> {
+    pub fn finish(mut self, labels: Vec<Label>) -> Vec<Band> {
         self.tell(|_| true);
         let rest = labels.len();
-        let named = labels.into_iter().chain([(OTHER.to_owned(), None)]);
+        let named = labels.into_iter().chain([Label::new(OTHER.to_owned(), None)]);
         let bands = named.zip(self.values).enumerate();
         bands
             .filter(|(at, (_, values))| *at < rest || values.iter().any(|&value| value > 0))
-            .map(|(_, ((site, detail), values))| Band { site, detail, values })
+            .map(|(_, (Label { site, detail, together }, values))| Band { site, detail, together, values })
             .collect()
     }
 }
@@ -85,7 +98,9 @@ pub(super) fn by_site(history: &History, sites: &Sites, count: usize, columns: &
     let mut order: Vec<usize> = (0..found.len()).filter(|&site| highest[site] > 0).collect();
     order.sort_by_key(|&site| (Reverse(highest[site]), found[site]));
     order.truncate(count);
-    let label = |&site: &usize| (sites.name(found[site]).into_owned(), sites.function(found[site]).map(str::to_owned));
+    let label = |&site: &usize| {
+        Label::new(sites.name(found[site]).into_owned(), sites.function(found[site]).map(str::to_owned))
+    };
     Bands { labels: order.iter().map(label).collect(), of_life: renumbered(of_life, found.len(), &order) }
 }
 
@@ -97,7 +112,7 @@ pub(super) fn by_group(history: &History, groups: &LifeGroups, count: usize, col
     order.sort_by_key(|&group| (Reverse(highest[group]), group));
     order.truncate(count);
     order.sort_unstable();
-    let labels = order.iter().map(|&group| (groups.names[group].clone(), None)).collect();
+    let labels = order.iter().map(|&group| Label::new(groups.names[group].clone(), None)).collect();
     Bands { labels, of_life: renumbered(groups.of_life.clone(), number, &order) }
 }
 
@@ -138,7 +153,7 @@ fn renumbered(mut of_life: Vec<u32>, groups: usize, order: &[usize]) -> Vec<u32>
 }
 
 /// The distinct sites, and for each slot the row of its own.
-fn numbered(sites: &Sites) -> (Vec<Site>, Vec<u32>) {
+pub(super) fn numbered(sites: &Sites) -> (Vec<Site>, Vec<u32>) {
     let mut known = HashMap::new();
     let mut found = Vec::new();
     let by_slot = (0..sites.slots())

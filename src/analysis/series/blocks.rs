@@ -1,45 +1,84 @@
-//! One band a block, for the largest blocks.
+//! One band a block, for the largest blocks, and one a line for the others.
 
 use std::cmp::Reverse;
 
-use super::bands::Bands;
+use super::bands::{Bands, Label, numbered};
+use super::columns::Extremes;
 use crate::analysis::sites::Sites;
 use crate::history::{History, LifeId, NEVER};
 use crate::units::{bytes, count, duration};
 
 /// Frames of a stack that a tooltip names.
 const FRAMES: usize = 12;
+/// Lines whose other blocks have a band together.
+const LINES: usize = 16;
+/// Where there are too many blocks, one that is shown in fewer columns is a sliver that nobody could point at.
+const NARROWEST: u64 = 3;
 
-/// The `count` blocks that cover most of a picture of `states`, oldest first.
-pub(super) fn bands(history: &History, sites: &Sites, count: usize, states: &[u32]) -> Bands {
+/// The `count` blocks that cover most of the picture of `shown`, oldest first; above them the other blocks by line.
+pub(super) fn bands(history: &History, sites: &Sites, count: usize, shown: &Extremes) -> Bands {
     let lives = &history.lives;
-    let shown = |life: LifeId| {
+    let states = &shown.states;
+    let columns = |life: LifeId| {
         let before = |state: u32| states.partition_point(|&other| other < state) as u64;
-        before(lives.done_at(life)) - before(lives.born_at(life)).min(before(lives.done_at(life)))
+        before(lives.done_at(life)).saturating_sub(before(lives.born_at(life)))
     };
-    // A large block must not be missing because it was short-lived: it counts as if it had a few columns more.
-    let bonus = states.len() as u64 / 50;
-    let mut chosen: Vec<(u128, LifeId)> = lives
-        .ids()
-        .filter_map(|life| match shown(life) {
-            0 => None,
-            columns => Some((u128::from(lives.bytes(life)) * u128::from(columns + bonus), life)),
-        })
-        .collect();
-    let weight = |&(area, life): &(u128, LifeId)| (Reverse(area), life);
-    if chosen.len() > count {
-        chosen.select_nth_unstable_by_key(count, weight);
-        chosen.truncate(count);
-    }
-    let mut chosen: Vec<LifeId> = chosen.into_iter().map(|(_, life)| life).collect();
+    let areas: Vec<(u64, LifeId)> =
+        lives.ids().map(|life| (columns(life), life)).filter(|&(columns, _)| columns > 0).collect();
+    let mut chosen: Vec<LifeId> = match areas.len() > count {
+        false => areas.iter().map(|&(_, life)| life).collect(),
+        true => ribbons(history, count, shown, &areas),
+    };
     chosen.sort_unstable_by_key(|&life| (lives.born_at(life), lives.addr(life), life));
-    let mut of_life = vec![chosen.len() as u32; lives.len()];
+    let (found, by_slot) = numbered(sites);
+    let site = |life: LifeId| by_slot[sites.slot(history, life)] as usize;
+    let mut is_chosen = vec![false; lives.len()];
+    chosen.iter().for_each(|&life| is_chosen[life as usize] = true);
+    let mut area_of = vec![0u128; found.len()];
+    for &(columns, life) in areas.iter().filter(|(_, life)| !is_chosen[*life as usize]) {
+        area_of[site(life)] += u128::from(lives.bytes(life)) * u128::from(columns);
+    }
+    let mut lines: Vec<usize> = (0..found.len()).filter(|&site| area_of[site] > 0).collect();
+    lines.sort_by_key(|&site| (Reverse(area_of[site]), found[site]));
+    lines.truncate(LINES);
+
+    let rest = chosen.len() + lines.len();
+    let mut band_of = vec![rest as u32; found.len()];
+    for (&site, band) in lines.iter().zip(chosen.len() as u32..) {
+        band_of[site] = band;
+    }
+    let mut of_life: Vec<u32> = lives.ids().map(|life| band_of[site(life)]).collect();
     for (&life, band) in chosen.iter().zip(0..) {
         of_life[life as usize] = band;
     }
-    let label =
-        |&life: &LifeId| (sites.name(sites.of_life(history, life)).into_owned(), Some(detail(history, sites, life)));
-    Bands { labels: chosen.iter().map(label).collect(), of_life }
+    let ribbon =
+        |&life: &LifeId| Label::new(sites.name(found[site(life)]).into_owned(), Some(detail(history, sites, life)));
+    let line = |&site: &usize| Label {
+        site: sites.name(found[site]).into_owned(),
+        detail: Some("blocks without a ribbon of their own".to_owned()),
+        together: true,
+    };
+    Bands { labels: chosen.iter().map(ribbon).chain(lines.iter().map(line)).collect(), of_life }
+}
+
+/// The `count` blocks with the largest area.
+fn ribbons(history: &History, count: usize, shown: &Extremes, areas: &[(u64, LifeId)]) -> Vec<LifeId> {
+    let lives = &history.lives;
+    let highest = shown.highest.iter().copied().max().unwrap_or(0);
+    let peak = shown.highest.iter().position(|&value| value == highest).map_or(0, |column| shown.states[column]);
+    // What makes the peak must not be missing because it was short-lived: it counts as if it had a few columns more.
+    let bonus = shown.states.len() as u64 / 50;
+    let weight = |columns: u64, life: LifeId| {
+        let columns = columns + if lives.is_alive(life, peak) { bonus } else { 0 };
+        u128::from(lives.bytes(life)) * u128::from(columns)
+    };
+    let wide = areas.iter().filter(|(columns, _)| *columns >= NARROWEST);
+    let mut chosen: Vec<(u128, LifeId)> = wide.map(|&(columns, life)| (weight(columns, life), life)).collect();
+    if chosen.len() > count {
+        chosen.select_nth_unstable_by_key(count, |&(area, life)| (Reverse(area), life));
+        chosen.truncate(count);
+    }
+    chosen.into_iter().map(|(_, life)| life).collect()
 }
 
 /// Size, life and stack of a block.

@@ -7,7 +7,7 @@ use crate::analysis::changes::changes;
 use crate::history::History;
 use crate::snapshot::Action;
 
-/// The columns that have at least one event.
+/// The columns that have at least one event, and one for each stretch of time between them that has none.
 pub(super) struct Columns {
     /// The events shown.
     pub window: Range<u32>,
@@ -16,16 +16,25 @@ pub(super) struct Columns {
     pub x: Vec<u64>,
     /// Where the last one ends.
     pub x_end: u64,
-    /// First event of each.
+    /// First event of each that has one.
     starts: Vec<u32>,
+    /// For each of those whether one without events follows.
+    rests: Vec<bool>,
     first_time: u64,
 }
 
 impl Columns {
     pub fn new(history: &History, window: Range<u32>, unit: Unit, count: usize) -> Self {
         let first_time = history.time_span().map_or(0, |(first, _)| first);
-        let mut columns =
-            Self { window: window.clone(), unit, x: Vec::new(), x_end: 0, starts: Vec::new(), first_time };
+        let mut columns = Self {
+            window: window.clone(),
+            unit,
+            x: Vec::new(),
+            x_end: 0,
+            starts: Vec::new(),
+            rests: Vec::new(),
+            first_time,
+        };
         let from = columns.position(history, window.start);
         let to = columns.position(history, window.end.saturating_sub(1)).max(from);
         let span = u128::from(to - from) + 1;
@@ -35,6 +44,12 @@ impl Columns {
             let position = columns.position(history, event).clamp(from, to);
             let column = (u128::from(position - from) * count as u128 / span).max(last.unwrap_or(0));
             if last != Some(column) {
+                if let Some(last) = last {
+                    let end = from + ((last + 1) * span).div_ceil(count as u128) as u64;
+                    let rests = column > last + 1 && end < position;
+                    columns.x.extend(rests.then_some(end));
+                    columns.rests.push(rests);
+                }
                 columns.x.push(position);
                 columns.starts.push(event);
                 last = Some(column);
@@ -70,7 +85,7 @@ impl Columns {
         }
     }
 
-    /// The first state of a column; the first column begins with the state before its first event.
+    /// The first state of a column with events; the first column begins with the state before its first event.
     fn first_state(&self, column: usize) -> u32 {
         if column == 0 { self.window.start } else { self.starts[column] + 1 }
     }
@@ -78,7 +93,7 @@ impl Columns {
 
 /// The highest and the lowest value of one counter in each column.
 pub(super) struct Extremes {
-    /// The first state with the highest value; they ascend.
+    /// The first state with the highest value; they never descend.
     pub states: Vec<u32>,
     pub highest: Vec<u64>,
     pub lowest: Vec<u64>,
@@ -91,7 +106,10 @@ struct Follower<'c> {
     /// The value since this state.
     since: u32,
     value: i64,
+    /// Of the columns with events.
     found: Extremes,
+    /// The last value of each of them.
+    left: Vec<u64>,
 }
 
 impl<'c> Follower<'c> {
@@ -107,6 +125,7 @@ impl<'c> Follower<'c> {
                 highest: vec![0; count],
                 lowest: vec![u64::MAX; count],
             },
+            left: vec![0; count],
         }
     }
 
@@ -132,6 +151,7 @@ impl<'c> Follower<'c> {
                 (self.found.highest[column], self.found.states[column]) = (value, at);
             }
             self.found.lowest[column] = self.found.lowest[column].min(value);
+            self.left[column] = value;
             at = match column + 1 < self.columns.starts.len() {
                 true => self.columns.first_state(column + 1),
                 false => end,
@@ -142,7 +162,20 @@ impl<'c> Follower<'c> {
 
     fn finish(mut self) -> Extremes {
         self.hold(u32::MAX);
-        self.found
+        let count = self.columns.x.len();
+        let with_room = || Vec::with_capacity(count);
+        let mut all = Extremes { states: Vec::with_capacity(count), highest: with_room(), lowest: with_room() };
+        for (column, &left) in self.left.iter().enumerate() {
+            all.states.push(self.found.states[column]);
+            all.highest.push(self.found.highest[column]);
+            all.lowest.push(self.found.lowest[column]);
+            if self.columns.rests.get(column) == Some(&true) {
+                all.states.push(self.columns.first_state(column + 1) - 1);
+                all.highest.push(left);
+                all.lowest.push(left);
+            }
+        }
+        all
     }
 }
 

@@ -26,7 +26,8 @@ pub const OTHER: &str = "other";
 
 /// Memory of one device over the trace or a part of it, reduced to a bounded number of columns.
 ///
-/// Column `i` covers the events from `x[i]` (inclusive) to `x[i + 1]` (exclusive); the last one ends at `x_end`. The
+/// Column `i` covers the events from `x[i]` (inclusive) to `x[i + 1]` (exclusive); the last one ends at `x_end`. A
+/// column of time without events has the value that the events before it left. The
 /// bands' values, and `requested`, are taken at one and the same event of each column, the one where the sum of the
 /// bands is largest, so that no peak is lost and the bands still sum to the total; `reserved`, `active` and `lowest`
 /// are the column's own extremes.
@@ -71,7 +72,7 @@ pub enum What {
     /// Live and pending blocks, grouped.
     #[default]
     Live,
-    /// Live and pending blocks: each of the largest is a band, oldest first.
+    /// Live and pending blocks: each of the largest is a band, oldest first; then the others by site.
     Blocks,
     /// Reserved memory: each of the largest segments and expandable ranges is a band, oldest first.
     Segments,
@@ -96,6 +97,9 @@ pub struct Band {
     /// A few lines for a tooltip: function, size, stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// Whether it sums the blocks of a line that have no band of their own, where every other band is one block.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
     /// Bytes in each column.
     pub values: Vec<u64>,
 }
@@ -199,7 +203,7 @@ pub fn grouped(
     let of_blocks = |bands: Bands| bands.of_blocks(history, &shown.states);
     let (bands, by) = match (options.what, groups) {
         (What::Segments, _) => (Regions::new(history, sites).bands(options.bands, &shown.states), "pool"),
-        (What::Blocks, _) => (of_blocks(blocks::bands(history, sites, options.bands, &shown.states)), "site"),
+        (What::Blocks, _) => (of_blocks(blocks::bands(history, sites, options.bands, shown)), "site"),
         (What::Live, None) => (of_blocks(bands::by_site(history, sites, options.bands, &columns)), "site"),
         (What::Live, Some(groups)) => (of_blocks(bands::by_group(history, groups, options.bands, &columns)), groups.by),
     };

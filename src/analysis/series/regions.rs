@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Band;
-use super::bands::Counts;
+use super::bands::{Counts, Label};
 use crate::allocator::PoolKind;
 use crate::analysis::sites::Sites;
 use crate::history::{History, Range};
@@ -134,7 +134,7 @@ impl<'h, 'a> Regions<'h, 'a> {
         for step in &self.steps {
             counts.add(step.state, band_of[step.region as usize], step.delta);
         }
-        counts.finish(order.iter().map(|&region| (self.name(region), Some(self.detail(region)))).collect())
+        counts.finish(order.iter().map(|&region| Label::new(self.name(region), Some(self.detail(region)))).collect())
     }
 
     fn pool(&self, region: usize) -> (PoolId, StreamId, Reverse<PoolKind>) {
@@ -142,7 +142,8 @@ impl<'h, 'a> Regions<'h, 'a> {
         (range.pool, range.stream, Reverse(range.kind))
     }
 
-    /// `large pool`, `private pool (0, 1), small`, `expandable, large, stream 0x55…`.
+    /// `large pool`, `expandable, small pool`, `private pool (0, 1), small`; with the address of its stream where that
+    /// is not the default one: `expandable, large, 0x55…`.
     fn name(&self, region: usize) -> String {
         let range = &self.regions[region].range;
         let snapshot = self.history.snapshot;
@@ -150,19 +151,20 @@ impl<'h, 'a> Regions<'h, 'a> {
             PoolKind::Small => "small",
             PoolKind::Large => "large",
         };
-        let mut name = match (range.pool, range.expandable) {
-            (PoolId::DEFAULT, true) => format!("expandable, {kind} pool"),
-            (PoolId::DEFAULT, false) => format!("{kind} pool"),
-            (pool, expandable) => {
+        let stream = snapshot.streams[range.stream.index()];
+        match (range.pool, range.expandable, stream) {
+            (PoolId::DEFAULT, true, 0) => format!("expandable, {kind} pool"),
+            (PoolId::DEFAULT, true, _) => format!("expandable, {kind}, {stream:#x}"),
+            (PoolId::DEFAULT, false, 0) => format!("{kind} pool"),
+            (PoolId::DEFAULT, false, _) => format!("{kind} pool, {stream:#x}"),
+            (pool, _, stream) => {
                 let (a, b) = snapshot.pools[pool.index()];
-                format!("private pool ({a}, {b}), {}{kind}", if expandable { "expandable, " } else { "" })
+                match stream {
+                    0 => format!("private pool ({a}, {b}), {kind}"),
+                    _ => format!("pool ({a}, {b}), {kind}, {stream:#x}"),
+                }
             }
-        };
-        match snapshot.streams[range.stream.index()] {
-            0 => {}
-            stream => name += &format!(", stream {stream:#x}"),
         }
-        name
     }
 
     fn detail(&self, region: usize) -> String {
@@ -173,8 +175,12 @@ impl<'h, 'a> Regions<'h, 'a> {
             0 => "\nthere before the recording".to_owned(),
             state => format!("\nmade by event {}", count(u64::from(*state) - 1)),
         };
+        match self.history.snapshot.streams[range.stream.index()] {
+            0 => {}
+            stream => text += &format!("\non stream {stream:#x}"),
+        }
         if range.stack != StackId::NONE && range.stack.has_frames() {
-            text += &format!(", for {}", self.sites.name(self.sites.site(range.stack)));
+            text += &format!("\nfor {}", self.sites.name(self.sites.site(range.stack)));
         }
         text
     }

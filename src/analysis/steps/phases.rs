@@ -58,7 +58,8 @@ impl Steps {
                     }
                 }
                 while let Some(&(at, life)) = unrecorded.next_if(|(at, _)| *at <= state) {
-                    allocated -= if lives.freed_at(life) == at { lives.bytes(life) as i64 } else { 0 };
+                    let is_counted = lives.of_event(state - 1) == Some(life) && lives.born_at(life) != state;
+                    allocated -= if lives.freed_at(life) == at && !is_counted { lives.bytes(life) as i64 } else { 0 };
                 }
                 if allocated > highest {
                     (highest, peak_state) = (allocated, state);

@@ -42,10 +42,10 @@ pub(super) fn ribbons(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel) -> D
         let paint = paint(panel, row.group);
         svg.title(Some(&legend::tooltip(panel.series, data, i)));
         svg.fill(paint.pattern);
-        // The band of everything else is not one block: a rim would make it look like one.
+        // A band of several blocks must not have the rim that makes it look like one.
         let height = |value: u64| chart.backend_coord(&(0.0, 0.0)).1 - chart.backend_coord(&(0.0, value as f64)).1;
         let is_thick = row.values.iter().any(|&value| height(value) >= THICK);
-        svg.outline((row.site.is_some() && is_thick).then_some(RIM));
+        svg.outline((!row.together && is_thick).then_some(RIM));
         for run in runs(&row.values) {
             let points = outline(data, &base, &row.values, run).map(|(x, y)| chart.backend_coord(&(x, y)));
             area.draw(&Polygon::new(points.collect::<Vec<_>>(), draw::rgb(paint.colour).filled()))?;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::analysis::series::{OTHER, Series, What};
+use crate::analysis::series::{Band, OTHER, Series, What};
 
 /// Most groups with a colour of their own; the others are grey.
 const MAX_GROUPS: usize = 24;
@@ -40,6 +40,8 @@ pub(in crate::render) struct Row {
     pub detail: Option<String>,
     /// Bytes in each column.
     pub values: Vec<u64>,
+    /// Whether it sums blocks that have no row of their own, where every other row is one block.
+    pub together: bool,
     /// Row of [`Data::groups`].
     pub group: usize,
 }
@@ -48,7 +50,7 @@ pub(in crate::render) struct Row {
 pub(in crate::render) struct Group {
     /// Their common name; `None` for everything else.
     pub site: Option<String>,
-    /// How many bands.
+    /// How many bands, without those that sum others.
     pub bands: usize,
     /// Their bytes at the peak.
     pub at_peak: u64,
@@ -139,23 +141,30 @@ fn rows(series: &Series, chosen: &[usize], max_bands: usize) -> Vec<Row> {
     let mut order: Vec<usize> = (0..named.len()).collect();
     // Where bands are groups, the first are the largest at their own highest point.
     if series.what != What::Live {
-        order.sort_by_key(|at| (Reverse(area(at)), *at));
+        order.sort_by_key(|at| (!named[*at].together, Reverse(area(at)), *at));
     }
     let small = order.split_off(order.len().min(max_bands));
     order.sort_unstable();
-    let row = |site, detail, values| Row { site, detail, values, group: 0 };
-    let mut rows: Vec<Row> = order
-        .iter()
-        .map(|&at| &named[at])
-        .map(|band| row(Some(band.site.clone()), band.detail.clone(), take(&band.values)))
-        .collect();
-    let rest = other.into_iter().chain(small.iter().map(|&at| &named[at]));
-    let other = rest.map(|band| take(&band.values)).reduce(|mut sum, values| {
-        sum.iter_mut().zip(values).for_each(|(s, v)| *s = s.saturating_add(v));
-        sum
-    });
-    if let Some(values) = other {
-        rows.push(row(None, None, values));
+    let row = |band: &Band| Row {
+        site: Some(band.site.clone()),
+        detail: band.detail.clone(),
+        values: take(&band.values),
+        together: band.together,
+        group: 0,
+    };
+    let mut rows: Vec<Row> = order.iter().map(|&at| row(&named[at])).collect();
+    // What has no row goes to the others of its line, where they have one.
+    let mut rest = other.map(|band| take(&band.values));
+    for band in small.iter().map(|&at| &named[at]) {
+        let others = rows.iter_mut().find(|row| row.together && row.site.as_ref() == Some(&band.site));
+        let sum = match others {
+            Some(row) => &mut row.values,
+            None => rest.get_or_insert_with(|| vec![0; chosen.len()]),
+        };
+        sum.iter_mut().zip(take(&band.values)).for_each(|(sum, value)| *sum = sum.saturating_add(value));
+    }
+    if let Some(values) = rest {
+        rows.push(Row { site: None, detail: None, values, together: true, group: 0 });
     }
     rows
 }
@@ -184,14 +193,14 @@ fn group(rows: &mut [Row], peak: usize) -> Vec<Group> {
     for row in rows.iter_mut() {
         let name = name_of(row);
         row.group = names.iter().position(|other| *other == name).unwrap_or(names.len() - 1);
-        groups[row.group].bands += 1;
+        groups[row.group].bands += usize::from(!row.together);
         sums[row.group].iter_mut().zip(&row.values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
     }
     for (group, sums) in groups.iter_mut().zip(&sums) {
         group.at_peak = sums.get(peak).copied().unwrap_or(0);
         group.most = sums.iter().copied().max().unwrap_or(0);
     }
-    if groups.last().is_some_and(|group| group.bands == 0) {
+    if rows.iter().all(|row| row.group + 1 < groups.len()) {
         groups.pop();
     }
     groups

@@ -28,7 +28,7 @@ pub(super) fn height(groups: usize, lines: usize) -> i32 {
 /// What the rows stand for.
 pub(super) fn heading(series: &Series) -> &'static str {
     match (series.what, series.by) {
-        (What::Segments, _) => "reserved in",
+        (What::Segments, _) => "reserved in pool, stream",
         (What::Blocks, _) => "blocks allocated by",
         (What::Live, "site") => "allocated by",
         (What::Live, "size") => "in blocks of",
@@ -54,7 +54,7 @@ pub(super) fn tooltip(series: &Series, data: &Data, band: usize) -> String {
         text.push_str(part);
     }
     // A block has its size, and either exists at the peak or does not.
-    if series.what == What::Live || row.site.is_none() {
+    if series.what == What::Live || row.together {
         let at_peak = row.values.get(data.peak).copied().unwrap_or(0);
         let most = row.values.iter().copied().max().unwrap_or(0);
         text.push_str(&format!("\n{} at the peak, at most {}", bytes(at_peak), bytes(most)));
@@ -71,7 +71,7 @@ fn group_tooltip(series: &Series, data: &Data, at: usize) -> String {
         if let Some(band) = data.bands.iter().position(|row| row.group == at) {
             text = tooltip(series, data, band);
         }
-    } else if group.site.is_some() {
+    } else if group.site.is_some() && group.bands > 0 {
         text += &format!("\n{} drawn one by one", group.bands);
     }
     text

@@ -28,8 +28,8 @@ use frame::{Frame, Panel};
 
 /// Most panels in one picture.
 const MAX_PANELS: usize = 64;
-/// Columns over all panels: this and the next bound the file whatever comes in.
-const MAX_COLUMNS: usize = 3_200;
+/// Columns over all panels that are drawn: this and the next bound the file whatever comes in.
+pub const MAX_COLUMNS: usize = 3_200;
 /// Marks of one kind over all panels; more in one panel would be a solid area.
 const MAX_MARKS: usize = 400;
 /// Bands of one panel that are drawn, where each is a group.

@@ -47,7 +47,10 @@ fn steps(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel) -> Drawn {
     let ys = chart.plotting_area().get_pixel_range().1;
     let mut last = None;
     let style = draw::rgb(INK).mix(0.3).stroke_width(8);
-    for mark in panel.marks.iter().filter(|m| m.kind == MarkKind::Step).take(panel.max_marks) {
+    let marks = || panel.marks.iter().filter(|m| m.kind == MarkKind::Step);
+    // Of too many every so-manyth, for only the first would look as if the steps ended there.
+    let stride = marks().count().div_ceil(panel.max_marks.max(1)).max(1);
+    for mark in marks().step_by(stride) {
         let x = at(chart, panel, mark.x, 0).0;
         // Boundaries that follow each other closely would darken the picture: they show as a comb above the axis.
         let dense = last.is_some_and(|l: i32| x.abs_diff(l) < px(12) as u32);

@@ -210,7 +210,11 @@ impl<'a> Panel<'a> {
                 areas::stacked(svg, chart, self)?;
                 areas::swings(svg, area, chart, data)?;
             }
-            What::Blocks | What::Segments => areas::ribbons(svg, area, chart, self)?,
+            What::Blocks => {
+                areas::ribbons(svg, area, chart, self)?;
+                areas::swings(svg, area, chart, data)?;
+            }
+            What::Segments => areas::ribbons(svg, area, chart, self)?,
         }
         if self.shows_requested() {
             svg.title(Some("asked for by the program; the rest of the blocks is lost to rounding"));
