@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{oomscope, run_in};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 19] = [
     "report",
     "oom",
     "info",
@@ -17,6 +17,8 @@ const COMMANDS: [&str; 17] = [
     "map",
     "timeline",
     "leaks",
+    "diff",
+    "check",
     "whatif",
     "estimate",
     "fleet",

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Questions and the commands that answer them. A command that is not here is listed at the end.
-const QUESTIONS: [(&str, &[&str]); 8] = [
+const QUESTIONS: [(&str, &[&str]); 9] = [
     ("What happened?", &["report", "oom", "info"]),
     ("Who holds the memory?", &["top", "flame"]),
     ("Where is the free memory?", &["segments", "map"]),

@@ -122,6 +122,10 @@ pub fn judge(levels: &[f64], blocks: &[f64], now: f64, generations: usize) -> Ju
     if !rises {
         return varies(p_value);
     }
+    // What rose early and has stopped since is no leak of today.
+    if found.slope < 1.0 {
+        return varies(p_value);
+    }
     let third = n / 3;
     let (head, tail) = (&used[..third], &used[n - third..]);
     let lowest_at = (n - third..n).min_by(|&a, &b| used[a].total_cmp(&used[b])).unwrap_or(0);
