@@ -87,3 +87,10 @@ fn verdicts_from_the_text_alone() {
     }
     assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
 }
+
+/// A row of the process table whose process id is missing: the number in its place is the card's.
+#[test]
+fn a_process_without_a_number_is_passed_over() {
+    let text = include_str!("../testdata/hostile/smi_process_without_number.txt");
+    oomscope::oom::smi::parse(text);
+}

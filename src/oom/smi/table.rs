@@ -28,7 +28,7 @@ fn process(row: &str) -> Option<Process> {
     };
     let gpu = words.first()?.parse().ok()?;
     let pid = words.get(at.checked_sub(1)?)?.parse().ok()?;
-    let instance = match words[1..at - 1] {
+    let instance = match words.get(1..at - 1)? {
         [gi, ci] => gi.parse().ok().zip(ci.parse().ok()),
         _ => None,
     };
