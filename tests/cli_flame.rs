@@ -59,7 +59,7 @@ fn every_metric_and_device_gives_a_picture() {
 
 #[test]
 fn a_difference_shows_both_sides() {
-    let titles = tooltips(&["flame", LATE, "--diff", TRAIN, "--at", "peak"]);
+    let titles = tooltips(&["flame", "--diff", LATE, TRAIN, "--at", "peak"]);
     let all: Vec<&String> = titles.iter().filter(|title| title.starts_with("all (")).collect();
     assert_eq!(all.len(), 2, "{all:?}");
     assert!(all[0].contains("1.39 GiB"), "{all:?}");

@@ -20,8 +20,7 @@ pub fn register(context: &SessionContext, root: &Path) -> Result<()> {
         let url = format!("{}/", directory.display());
         let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
             .with_file_extension(".parquet")
-            .with_table_partition_cols(convert::partition_types())
-            .with_target_partitions(context.copied_config().target_partitions());
+            .with_table_partition_cols(convert::partition_types());
         // The schema is known, so that a table without files is an empty one.
         let config = ListingTableConfig::new(ListingTableUrl::parse(&url)?)
             .with_listing_options(options)

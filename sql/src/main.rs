@@ -71,11 +71,24 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let message = format!("{error:#}");
-            let _ = writeln!(io::stderr(), "oomscope sql: {}", oomscope::text::printable(&message));
+            let _ = writeln!(io::stderr(), "oomscope sql: {}", oomscope::text::printable(&message(&error)));
             ExitCode::from(2)
         }
     }
+}
+
+/// What went wrong, on one line. The engine's errors repeat their causes.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(|cause| cause.to_string().replace('\n', " ")) {
+        if !message.contains(&cause) {
+            if !message.is_empty() {
+                message += ": ";
+            }
+            message += &cause;
+        }
+    }
+    message
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -85,10 +98,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 fn run(args: &Args) -> Result<()> {
     if args.list {
+        let mut out = BufWriter::new(io::stdout());
         for query in QUERIES {
-            println!("{:16} {}", query.name, query.about());
+            writeln!(out, "{:16} {}", query.name, query.about())?;
         }
-        return Ok(());
+        return Ok(out.flush()?);
     }
     let (sql, inputs) = match &args.query {
         Some(name) => {
@@ -103,8 +117,7 @@ fn run(args: &Args) -> Result<()> {
         }
     };
     if args.show {
-        println!("{}", sql.trim_end());
-        return Ok(());
+        return Ok(writeln!(io::stdout(), "{}", sql.trim_end())?);
     }
     ensure!(!inputs.is_empty(), "name the snapshots to read, or a directory of tables");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -27,14 +27,14 @@ use crate::units::count;
   oomscope flame oom.pickle --at end -o flame.svg
   oomscope flame oom.pickle --metric allocated --window step:3 -o step.svg
   oomscope flame oom.pickle --metric bytes-time -o held.svg bytes × the time that they were held
-  oomscope flame before.pickle --diff after.pickle -o diff.svg")]
+  oomscope flame --diff before.pickle after.pickle -o diff.svg")]
 pub struct Args {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
     at: MomentArgs,
-    /// Draw what differs in this snapshot, FILE being the one before it
-    #[arg(long, value_name = "AFTER")]
+    /// Draw what differs in FILE from this snapshot before it
+    #[arg(long, value_name = "BEFORE")]
     diff: Option<PathBuf>,
     /// What the width of a frame counts
     #[arg(long, value_enum, default_value_t = Quantity::Live)]
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> Result<Status> {
     );
     let loaded = input::open(&args.input)?;
     let (folded, when) = folded(&loaded, args)?;
-    let Some(after) = &args.diff else {
+    let Some(before) = &args.diff else {
         let text = match args.input.json {
             true => output::json("flame", &loaded, &document(args, &folded, None))?,
             false => {
@@ -120,18 +120,18 @@ pub fn run(args: &Args) -> Result<Status> {
         };
         return finish(args, &text, loaded.status());
     };
-    let after = input::open(&InputArgs { file: after.clone(), ..args.input.clone() })?;
-    let (folded_after, when_after) = self::folded(&after, args)?;
+    let before = input::open(&InputArgs { file: before.clone(), ..args.input.clone() })?;
+    let (folded_before, when_before) = self::folded(&before, args)?;
     let text = match args.input.json {
-        true => output::json("flame", &after, &document(args, &folded_after, Some(&folded)))?,
+        true => output::json("flame", &loaded, &document(args, &folded, Some(&folded_before)))?,
         false => {
-            let title = format!("{} → {}", loaded.title(), after.title());
-            let options = options(args, title, &format!("{}, {when}; then {when_after}", args.metric.words()));
-            difference_svg(&folded, &folded_after, (&loaded.title(), &after.title()), &options)
-                .with_context(|| nothing(&after, args))?
+            let title = format!("{} → {}", before.title(), loaded.title());
+            let options = options(args, title, &format!("{}, {when_before}; then {when}", args.metric.words()));
+            difference_svg(&folded_before, &folded, (&before.title(), &loaded.title()), &options)
+                .with_context(|| nothing(&loaded, args))?
         }
     };
-    finish(args, &text, loaded.status().and(after.status()))
+    finish(args, &text, loaded.status().and(before.status()))
 }
 
 fn finish(args: &Args, text: &str, status: Status) -> Result<Status> {
