@@ -4,7 +4,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{files, is_pickle, read, shared_data, stem, testdata};
+use common::{files, honest_files, is_pickle, read, shared_data, stem, testdata};
 use oomscope::analysis::categories::{Classifier, Rules};
 use oomscope::analysis::ranking::{self, Attribution, Groups, Question, live, rank};
 use oomscope::analysis::sites::{By, Sites};
@@ -132,7 +132,7 @@ fn identities_hold_for_own_files() {
     let readable = |name: &str| {
         is_pickle(name) && !["12_code", "12_empty", "12_truncated"].iter().any(|bad| name.starts_with(bad))
     };
-    let paths = files(&testdata(), readable);
+    let paths = honest_files(readable);
     assert!(paths.len() > 40);
     paths.iter().for_each(|path| check_identities(path));
 }

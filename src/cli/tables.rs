@@ -145,9 +145,10 @@ pub fn add_one(
     let _unfinished: Vec<_> = dataset.partials(rank).into_iter().map(atomic::remove_when_interrupted).collect();
     let number = u32::try_from(rank.rank).context("a rank has at most 32 bits")?;
     let from = RankFile { rank: number, node: place(&loaded.path).node, file: loaded.name.clone() };
-    let manifest = dataset
-        .write(rank, &source, &from, content, salvaged)
-        .with_context(|| format!("{}: its tables cannot be written: check the disk space", file.display()))?;
+    let manifest = dataset.write(rank, &source, &from, content, salvaged).with_context(|| {
+        let root = dataset.root().display();
+        format!("{}: cannot write its tables to {root}: check the directory and the disk space", file.display())
+    })?;
     Ok((what, manifest))
 }
 

@@ -108,6 +108,11 @@ impl Dataset {
         Self { root: root.into() }
     }
 
+    /// The directory of the dataset.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Whether there is a dataset below `root`.
     pub fn is_at(root: &Path) -> bool {
         root.join(MANIFESTS).is_dir()

@@ -8,8 +8,8 @@ use crate::pickle::write::WriteError;
 /// Why an export could not be written. The text does not name the file: the caller knows it.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The output refused bytes.
-    #[error("cannot be written: {0}")]
+    /// A file or the output refused.
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// The pickle writer refused a value.
     #[error(transparent)]

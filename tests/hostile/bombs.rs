@@ -5,7 +5,7 @@ use std::io::Write;
 use oomscope::snapshot::LoadError;
 
 use super::exercise::{everything, exercise};
-use super::within_limits;
+use super::{alone, within_limits};
 
 /// A pickle that begins as a snapshot, and then has `unit` again and again up to `length` bytes.
 fn repeated(start: &[u8], unit: &[u8], length: usize) -> Vec<u8> {
@@ -64,6 +64,7 @@ type Numbered<'a> = &'a dyn Fn(u32) -> Vec<u8>;
 
 #[test]
 fn opcodes_cost_in_proportion() {
+    let _alone = alone();
     let many = 4 << 20;
     let counted = |unit: &dyn Fn(u32) -> Vec<u8>, start: &[u8]| {
         let mut bytes = start.to_vec();
@@ -122,6 +123,7 @@ fn opcodes_cost_in_proportion() {
 /// Files that are well formed, and so go through all commands.
 #[test]
 fn reports_cost_in_proportion() {
+    let _alone = alone();
     let address = |n: u32| (u64::from(n) * 512 + (1 << 40)).to_le_bytes();
     let long = |n: u32| [&[0x8a, 8][..], &address(n)].concat();
     let entry = |action: u8, n: u32| [&b"}(h\x00h"[..], &[action], b"h\x0d", &long(n), b"h\x02M\0\x02u"].concat();
@@ -206,6 +208,7 @@ fn reports_cost_in_proportion() {
 
 #[test]
 fn nesting_costs_in_proportion() {
+    let _alone = alone();
     for (name, unit) in [("lists", &b"]"[..]), ("dicts", b"}"), ("marks", b"("), ("batches", b"]("), ("JSON", b"[")] {
         let bytes = match name {
             "JSON" => unit.repeat(1 << 20),
@@ -229,6 +232,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 /// Packed zeros unpack to a thousand times their size and more. What is packed into them is not believed either.
 #[test]
 fn packed_bombs_are_refused() {
+    let _alone = alone();
     let length = 300 << 20;
     let kinds: [(&str, &[u8], u8); 4] = [
         ("pickle", b"\x80\x04", b'N'),

@@ -12,8 +12,8 @@ mod random;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use exercise::{everything, exercise};
@@ -37,9 +37,13 @@ fn allowed(input: usize) -> usize {
     (64 << 20) + 8 * input
 }
 
+/// Keeps other tests from running: what they allocate, if only for their input, would count.
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// Runs `work` on an input of `length` bytes, and holds it to the promise.
 fn within_limits<T>(name: &str, length: usize, work: impl FnOnce() -> T) -> T {
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     allocation::reset();
     let before = allocation::now();
     let (started, used) = (Instant::now(), processor_time());
@@ -94,6 +98,7 @@ fn bases() -> Vec<Vec<u8>> {
 /// Every opcode of a small file is a place where it may break off.
 #[test]
 fn a_file_may_break_off_anywhere() {
+    let _alone = alone();
     for name in ["cases/04_expandable_pages.pickle", "cases/12_two_devices.pickle", "rig/2.15.0/mempool.pickle"] {
         let pickle = fs::read(testdata(name)).unwrap();
         let mut end = 0;
@@ -109,6 +114,7 @@ fn a_file_may_break_off_anywhere() {
 /// Inputs that once were too much, or that are of a kind of their own.
 #[test]
 fn collected_inputs_answer() {
+    let _alone = alone();
     for directory in ["hostile", "cases", "formats"] {
         for (name, bytes) in files(directory) {
             let _ = within_limits(&name, bytes.len().max(100_000), || everything(&bytes));
@@ -119,6 +125,7 @@ fn collected_inputs_answer() {
 /// Changed files, the same ones in every run.
 #[test]
 fn changed_files_answer() {
+    let _alone = alone();
     let inputs = std::env::var("OOMSCOPE_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(INPUTS);
     let only: Option<u64> = std::env::var("OOMSCOPE_INPUT").ok().and_then(|text| text.parse().ok());
     let bases: Vec<Vec<Vec<u8>>> = bases().iter().map(|pickle| opcodes(pickle)).collect();
@@ -127,7 +134,6 @@ fn changed_files_answer() {
     let (next, read) = (AtomicU64::new(0), AtomicUsize::new(0));
     let faults: Mutex<BTreeMap<String, Vec<u64>>> = Mutex::default();
     let workers = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     allocation::reset();
     let before = allocation::now();
     {

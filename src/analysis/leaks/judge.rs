@@ -123,7 +123,7 @@ pub fn judge(levels: &[f64], blocks: &[f64], now: f64, generations: usize) -> Ju
         return varies(p_value);
     }
     // What rose early and has stopped since is no leak of today.
-    if found.slope < 1.0 {
+    if found.slope <= 0.0 {
         return varies(p_value);
     }
     let third = n / 3;
