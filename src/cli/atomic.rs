@@ -67,6 +67,12 @@ impl Drop for Listed {
     }
 }
 
+/// Begins the file `path`, unless an interruption has begun to remove what is unfinished: then the program ends here.
+pub fn create(path: &Path) -> io::Result<File> {
+    let _no_interruption = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);
+    File::create(path)
+}
+
 fn interrupted() {
     // Held to the end, so that no other file is begun.
     let partials = PARTIALS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::args::InputArgs;
-use super::atomic::Existing;
+use super::atomic::{self, Existing};
 use super::workers::in_parallel;
 use super::{Status, files, output, tables};
 use crate::analysis::fleet::{Fleet, Rank, RankFile, RankPattern, fleet, rank};
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<Status> {
             let (files, notes) = files::rank_files(inputs, args.rank_pattern.as_ref())?;
             let results = match &args.tables {
                 Some(root) => {
-                    let (dataset, job) = (Dataset::new(root), job(args)?);
+                    let (dataset, job) = (Dataset::new(root).creating(atomic::create), job(args)?);
                     in_parallel(&files, args.jobs, |file| through_tables(&dataset, &job, file, args))
                 }
                 None => in_parallel(&files, args.jobs, |file| from_snapshot(file, args)),

@@ -75,7 +75,7 @@ pub fn add(root: &Path, args: &TableArgs, existing: Existing, input: &InputArgs)
         input.file.display(),
         files.len()
     );
-    let dataset = Dataset::new(root);
+    let dataset = Dataset::new(root).creating(atomic::create);
     let mut ranked = Vec::new();
     for file in files {
         ranked.push((rank_of(&file, args)?, file));

@@ -100,12 +100,21 @@ pub enum Found {
 #[derive(Clone, Debug)]
 pub struct Dataset {
     root: PathBuf,
+    create: Create,
 }
+
+/// How a file is begun.
+pub type Create = fn(&Path) -> std::io::Result<File>;
 
 impl Dataset {
     /// The dataset below `root`, which need not exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), create: |path| File::create(path) }
+    }
+
+    /// The same, with files begun by `create`: for a caller that must know of each.
+    pub fn creating(self, create: Create) -> Self {
+        Self { create, ..self }
     }
 
     /// The directory of the dataset.
@@ -161,7 +170,7 @@ impl Dataset {
         content: Content,
         salvaged: bool,
     ) -> Result<Manifest> {
-        let mut staged = Staged::default();
+        let mut staged = Staged { files: Vec::new(), create: self.create };
         let mut rows = BTreeMap::new();
         for name in TableName::ALL {
             let table = source.table(name);
@@ -218,8 +227,11 @@ impl JobRank {
 }
 
 /// Files under construction, to be given their names together; removed when that does not come about.
-#[derive(Default)]
-struct Staged(Vec<(PathBuf, PathBuf)>);
+struct Staged {
+    /// Where they are, and what they shall be.
+    files: Vec<(PathBuf, PathBuf)>,
+    create: Create,
+}
 
 impl Staged {
     /// Makes the file that shall be `target`.
@@ -228,8 +240,8 @@ impl Staged {
             fs::create_dir_all(directory)?;
         }
         let partial = partial(&target);
-        let file = File::create(&partial)?;
-        self.0.push((partial, target));
+        let file = (self.create)(&partial)?;
+        self.files.push((partial, target));
         let mut out = BufWriter::with_capacity(1 << 16, file);
         produce(&mut out)?;
         Ok(out.flush()?)
@@ -237,7 +249,7 @@ impl Staged {
 
     /// Gives all files their names, in the order in which they were made.
     fn place(&mut self) -> Result<()> {
-        for (partial, target) in self.0.drain(..) {
+        for (partial, target) in self.files.drain(..) {
             fs::rename(partial, target)?;
         }
         Ok(())
@@ -246,7 +258,7 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        for (partial, _) in &self.0 {
+        for (partial, _) in &self.files {
             // What is not there cannot be removed.
             let _ = fs::remove_file(partial);
         }

@@ -15,7 +15,7 @@ const PER_BYTE: usize = 4;
 const FRAME: usize = 16;
 
 /// Bytes of a name that are always kept.
-const SHORTEST: usize = 256;
+const SHORTEST: usize = 192;
 
 impl SnapshotBuilder {
     /// Cuts long names of frames where the frames, written out, would be out of proportion to what they are made from.
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn only_what_is_out_of_proportion_is_cut() {
-        for (frames, length, cut) in [(30_000, 200, 0), (100, 16_000, 0), (30_000, 16_000, 1)] {
+        for (frames, length, cut) in [(30_000, 190, 0), (100, 16_000, 0), (30_000, 16_000, 1)] {
             let mut builder = builder(frames, length);
             assert_eq!(builder.cut_texts, cut);
             let kept = builder.strings.get(builder.frames.rows[1].filename).len();
