@@ -19,6 +19,7 @@ mod protobuf;
 pub mod ranks;
 mod redact;
 mod requests;
+mod role;
 pub mod tables;
 mod window;
 
@@ -30,11 +31,12 @@ pub use error::ExportError;
 pub use excerpt::{DeviceExcerpt, Excerpt};
 pub use folded::Folded;
 pub use json::Json;
-pub use names::{NameOptions, Names, Role};
+pub use names::{NameOptions, Names};
 pub use perfetto::Perfetto;
 pub use pickle::Pickle;
 pub use pprof::Pprof;
 pub use requests::Requests;
+pub use role::Role;
 pub use window::{Window, WindowError};
 
 use crate::history::History;

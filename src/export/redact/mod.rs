@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use path::Paths;
 use serde_json::Value;
 
-use super::names::Role;
+use super::role::Role;
 use crate::allocator::AllocatorSettings;
 use crate::analysis::sites::Sites;
 use crate::snapshot::{FrameId, Snapshot, StackId, StrId};

@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod figures;
 mod fitting;
 pub(in crate::render) mod fleet;
 mod info;

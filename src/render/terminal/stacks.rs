@@ -1,7 +1,7 @@
 //! Whole stacks as Python prints them, and calling trees.
 
+use super::figures::{figure, left_out, percent, what};
 use super::number_of;
-use super::top::{figure, left_out, percent, what};
 use crate::analysis::ranking::{Branch, StackFrame, StackRow, Tree, Unit};
 use crate::render::table::{Align, Table};
 use crate::text::printable;

@@ -1,13 +1,12 @@
 //! The ranking of sites.
 
-use super::moment_text;
+use super::figures::{figure, left_out, percent, what};
 use super::names::{shared_directory, without};
 use super::stacks::stacks;
-use crate::analysis::ranking::{Attribution, Ranking, Row, Unit, Window};
-use crate::history::Moment;
+use crate::analysis::ranking::{Attribution, Ranking, Row, Unit};
 use crate::render::table::{Align, Table};
 use crate::text::printable;
-use crate::units::{bytes, count, duration};
+use crate::units::{bytes, count};
 
 /// What the table of `ranking` shows, in one line; and what is to be known about it.
 pub fn heading(ranking: &Ranking) -> String {
@@ -24,42 +23,6 @@ pub fn heading(ranking: &Ranking) -> String {
         text += &format!("  {note}\n");
     }
     text
-}
-
-/// What is counted, and when: `live at the peak, event 764`.
-pub(super) fn what(metric: &str, unit: Unit, at: &Moment, window: Option<Window>) -> String {
-    let Some(window) = window else {
-        return format!("{metric} {}", moment_text(at));
-    };
-    let what = match (metric, unit) {
-        ("lifetime", Unit::Events) => "of lifetime (in events: the file has no times)",
-        ("lifetime", _) => "of lifetime",
-        ("bytes-time", Unit::ByteEvents) => "held (bytes × events: the file has no times)",
-        ("bytes-time", _) => "held (bytes × time)",
-        ("churn", _) => "allocated and freed again",
-        ("count", _) => "",
-        (other, _) => other,
-    };
-    let window = format!("in events {} to {}", count(window.first.into()), count(window.last.into()));
-    if what.is_empty() { window } else { format!("{what} {window}") }
-}
-
-/// What `--under` leaves out, in words.
-pub(super) fn left_out(value: u64, unit: Unit) -> String {
-    if value == 0 { String::new() } else { format!("; {} left out", figure(value, unit)) }
-}
-
-/// A figure with its unit: `12.4 ms`, `3.21 GiB`, `5.20 GiB·s`.
-pub(super) fn figure(value: u64, unit: Unit) -> String {
-    match unit {
-        Unit::Bytes => bytes(value),
-        Unit::Allocations => format!("{} allocations", count(value)),
-        Unit::Microseconds => duration(value),
-        Unit::Events => format!("{} events", count(value)),
-        // A thousand byte-milliseconds are a byte-second.
-        Unit::ByteMilliseconds => format!("{}·s", bytes(value / 1_000)),
-        Unit::ByteEvents => format!("{}·events", bytes(value)),
-    }
 }
 
 /// [`figure`] for a column whose heading or title has the unit.
@@ -155,11 +118,6 @@ impl Rest {
             share: rows.iter().map(|row| row.share).sum(),
         })
     }
-}
-
-/// A share as a percentage with one decimal.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 /// Shares as percentages with one decimal that sum to what the shares sum to: those cut most by rounding down are

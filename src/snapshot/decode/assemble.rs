@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::builder::{Shape, SnapshotBuilder};
+use super::builder::SnapshotBuilder;
+use super::shape::Shape;
 use super::slots::{DictSlot, ListSlot};
 use super::word::{Item, Wide, Word};
 use crate::pickle::BuildError;

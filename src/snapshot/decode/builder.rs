@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::shape::Shape;
 use super::slots::{DictSlot, ListSlot, Slots};
 use super::word::{Item, Short, Wide, Word};
 use crate::pickle::{BuildError, Builder, Kind};
@@ -16,17 +17,6 @@ use crate::snapshot::intern::{Frame, Stacks, Strings, Table};
 use crate::snapshot::keys;
 use crate::snapshot::schema::{Extras, Schema};
 use crate::snapshot::segments::{Block, Segment};
-
-/// What a dict's keys make it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Shape {
-    Frame,
-    Event,
-    Block,
-    Segment,
-    History,
-    Annotation,
-}
 
 /// Start or end of an annotated region, as the file has it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,8 @@
 //! Dicts become rows: their keys say of which table.
 
-use super::builder::{Annotation, RawSegment, Shape, SnapshotBuilder, row_number};
+use super::builder::{Annotation, RawSegment, SnapshotBuilder, row_number};
 use super::rows::fields;
+use super::shape::Shape;
 use super::slots::DictSlot;
 use super::word::{Item, Word};
 use crate::pickle::BuildError;

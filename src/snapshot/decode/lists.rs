@@ -1,6 +1,7 @@
 //! Lists become stacks by content, or ranges of rows.
 
-use super::builder::{Shape, SnapshotBuilder, row_number};
+use super::builder::{SnapshotBuilder, row_number};
+use super::shape::Shape;
 use super::slots::{DictSlot, ListSlot};
 use super::word::{Item, Word};
 use crate::pickle::BuildError;

@@ -9,6 +9,7 @@ mod dicts;
 mod lists;
 mod names;
 mod rows;
+mod shape;
 mod slots;
 mod word;
 

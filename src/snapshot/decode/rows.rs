@@ -1,6 +1,7 @@
 //! The fields of each row, by key. Key order and unknown keys never matter.
 
-use super::builder::{Annotation, MAX_SIZE, RawSegment, Shape, SnapshotBuilder, count_unknown};
+use super::builder::{Annotation, MAX_SIZE, RawSegment, SnapshotBuilder, count_unknown};
+use super::shape::Shape;
 use super::slots::ListSlot;
 use super::word::{Item, Wide, Word};
 use crate::allocator::{AllocatorRules, PoolKind};

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::builder::Shape;
+use super::shape::Shape;
 use crate::snapshot::ids::{MAX_ROWS, ROW_BITS, StackId};
 
 const SHAPES: [Shape; 6] =
