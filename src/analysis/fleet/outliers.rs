@@ -8,6 +8,8 @@ use super::groups::Group;
 use super::rank::{Rank, SiteBytes};
 use super::spread::{OUTLYING, median, scores};
 
+/// At most one rank in so many is odd.
+const FEW: usize = 4;
 /// Lines named for one difference, and how much less than the first the others may make: 1 / 3.
 const SITES: usize = 3;
 const NOTABLE: u64 = 3;
@@ -69,7 +71,7 @@ fn of_group(ranks: &[Rank], group: &Group) -> Vec<(usize, Outlier)> {
         score: scores[at],
         sites: differences(&members[at].at_peak, &usual.at_peak),
     };
-    (0..members.len())
+    let found: Vec<(usize, Outlier)> = (0..members.len())
         .filter_map(|at| {
             // Reserved memory follows live memory: where both differ, the cause is told once.
             let outlier = if by_peak[at].abs() > OUTLYING {
@@ -81,7 +83,9 @@ fn of_group(ranks: &[Rank], group: &Group) -> Vec<(usize, Outlier)> {
             };
             Some((group.members[at], outlier))
         })
-        .collect()
+        .collect();
+    // What many ranks have is not odd, as where two kinds of batches alternate.
+    if found.len() > (members.len() / FEW).max(1) { Vec::new() } else { found }
 }
 
 /// The first rank with the median peak.
