@@ -58,26 +58,22 @@ pub fn batch(
 }
 
 fn array(column: &Column, kind: Kind) -> ArrayRef {
-    let valid = |row: usize| column.is_valid(row);
     match &column.values {
-        Values::U64(values) => {
-            Arc::new(values.iter().enumerate().map(|(row, &v)| valid(row).then_some(v)).collect::<UInt64Array>())
+        Values::U64(values) => Arc::new(present(column, values).collect::<UInt64Array>()),
+        Values::I64(values) if kind == Kind::TimeUs => {
+            Arc::new(present(column, values).collect::<TimestampMicrosecondArray>().with_timezone("UTC"))
         }
-        Values::I64(values) => {
-            let values = values.iter().enumerate().map(|(row, &v)| valid(row).then_some(v));
-            match kind {
-                Kind::TimeUs => Arc::new(values.collect::<TimestampMicrosecondArray>().with_timezone("UTC")),
-                _ => Arc::new(values.collect::<Int64Array>()),
-            }
-        }
-        Values::F64(values) => {
-            Arc::new(values.iter().enumerate().map(|(row, &v)| valid(row).then_some(v)).collect::<Float64Array>())
-        }
-        Values::Bool(values) => {
-            Arc::new(values.iter().enumerate().map(|(row, &v)| valid(row).then_some(v)).collect::<BooleanArray>())
-        }
+        Values::I64(values) => Arc::new(present(column, values).collect::<Int64Array>()),
+        Values::F64(values) => Arc::new(present(column, values).collect::<Float64Array>()),
+        Values::Bool(values) => Arc::new(present(column, values).collect::<BooleanArray>()),
         Values::Text(texts) => {
-            Arc::new((0..texts.len()).map(|row| valid(row).then(|| texts.get(row))).collect::<StringArray>())
+            let texts = (0..texts.len()).map(|row| column.is_valid(row).then(|| texts.get(row)));
+            Arc::new(texts.collect::<StringArray>())
         }
     }
+}
+
+/// The values of `column`, `None` where there is none.
+fn present<T: Copy>(column: &Column, values: &[T]) -> impl Iterator<Item = Option<T>> {
+    values.iter().enumerate().map(|(row, &value)| column.is_valid(row).then_some(value))
 }

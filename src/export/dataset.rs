@@ -129,7 +129,11 @@ impl Dataset {
 
     /// The file of `table` for `rank`.
     pub fn file(&self, table: TableName, rank: &JobRank) -> PathBuf {
-        self.root.join(table.name()).join(rank.partition()).join(PART)
+        self.place(table.name(), rank)
+    }
+
+    fn place(&self, table: &str, rank: &JobRank) -> PathBuf {
+        self.root.join(table).join(rank.partition()).join(PART)
     }
 
     fn manifest_file(&self, rank: &JobRank) -> PathBuf {
@@ -214,8 +218,7 @@ impl Dataset {
 
     /// The rows of one table of `rank`: the table is that of `R`.
     pub fn read<R: OwnedRecord>(&self, rank: &JobRank) -> Result<Vec<R>> {
-        let table = self.root.join(<R as Record>::SCHEMA.name);
-        records(&table.join(rank.partition()).join(PART))
+        records(&self.place(<R as Record>::SCHEMA.name, rank))
     }
 }
 

@@ -5,7 +5,6 @@ use super::tables::{DeviceRow, LeakRow, MomentRow, OomRow, SiteRow, TRACE, TimeU
 use super::{ExportError, Result};
 use crate::analysis::failures::Failure;
 use crate::analysis::fleet::{Rank, RankLeak, SiteBytes, TOP};
-use crate::analysis::totals::Totals;
 use crate::history::{Moment, Peak, Peaks};
 use crate::oom::Verdict;
 
@@ -41,7 +40,7 @@ pub fn ranks(dataset: &Dataset, part: &JobRank, manifest: &Manifest) -> Result<V
             complete: row.history_complete,
             last_time_us: row.last_time_us.map(micros),
             at: at.map_or(Moment { what: "end", event: None, time_us: None, state: 0 }, moment),
-            totals: at.map(totals).unwrap_or_default(),
+            totals: at.map(MomentRow::totals).unwrap_or_default(),
             peak: peaks(row),
             ooms: ooms.iter().filter(|oom| oom.device == device).map(failure).collect(),
             capacity: row.capacity,
@@ -76,22 +75,6 @@ fn moment(row: &MomentRow) -> Moment {
     Moment { what, event, time_us: row.time_us.map(micros), state: event.map_or(0, |event| event + 1) }
 }
 
-fn totals(row: &MomentRow) -> Totals {
-    Totals {
-        reserved: row.reserved,
-        allocated: row.allocated,
-        pending: row.pending,
-        active: row.active,
-        requested: row.requested,
-        rounding: row.rounding,
-        free: row.free,
-        releasable: row.releasable,
-        pool_idle: row.pool_idle,
-        stranded: row.stranded,
-        largest_free: row.largest_free,
-    }
-}
-
 fn failure(row: &OomRow) -> Failure {
     Failure {
         event: events(row.event),
@@ -101,19 +84,7 @@ fn failure(row: &OomRow) -> Failure {
         segment_size: row.segment_size,
         device_free: row.device_free,
         is_limit: row.is_limit,
-        totals: Totals {
-            reserved: row.reserved,
-            allocated: row.allocated,
-            pending: row.pending,
-            active: row.active,
-            requested: row.requested,
-            rounding: row.rounding,
-            free: row.free,
-            releasable: row.releasable,
-            pool_idle: row.pool_idle,
-            stranded: row.stranded,
-            largest_free: row.largest_free,
-        },
+        totals: row.totals(),
         events_after: events(row.events_after),
     }
 }

@@ -73,6 +73,11 @@ pub fn fleet(mut ranks: Vec<Rank>) -> Fleet {
 }
 
 impl Fleet {
+    /// The failure of `row`, when it has one.
+    pub fn failure_of(&self, row: &RankRow) -> Option<&Failed> {
+        self.job.failed.iter().find(|failed| failed.rank == row.rank.rank && failed.device == row.rank.device)
+    }
+
     /// At most `most` ranks that are worth showing, by position, in order: those that failed, then odd ones, then one
     /// of each group, then the others.
     pub fn noteworthy(&self, most: usize) -> Vec<usize> {

@@ -146,11 +146,12 @@ pub struct RankFile {
 /// `card` is the card's size in bytes, when the caller knows it.
 pub fn rank(from: &RankFile, history: &History, sites: &Sites, card: Option<u64>) -> Rank {
     let moment = moment(history, At::Default);
-    let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
-    let failure = oom.map(|oom| failures::failure(history, oom));
+    let ooms = failures::failures(history);
+    // By default a device is looked at when it failed last.
+    let failure = ooms.last().filter(|_| moment.what == "oom");
     let questions = Questions { capacity: card, ..Questions::default() };
     let segments = segments(history, moment, sites, &questions);
-    let diagnosis = diagnosis(history, sites, failure.as_ref(), &segments, card, &Evidence::default());
+    let diagnosis = diagnosis(history, sites, failure, &segments, card, &Evidence::default());
     let at_peak = rows(live(history, moment_of_peak(history), sites, Attribution::Own));
     let mut top = rows(live(history, moment, sites, Attribution::Own));
     top.truncate(TOP);
@@ -165,7 +166,7 @@ pub fn rank(from: &RankFile, history: &History, sites: &Sites, card: Option<u64>
         at: moment,
         totals: segments.fragmentation.totals,
         peak: history.peaks,
-        ooms: failures::failures(history),
+        ooms,
         capacity: failures::capacity(history),
         top,
         verdict: diagnosis.as_ref().map(|diagnosis| diagnosis.verdict),

@@ -1,6 +1,6 @@
 //! One row a device: what the trace tells, the memory at the dump, the peaks.
 
-use super::record::{TimeUs, record};
+use super::record::{TimeUs, record, with_totals};
 use super::source::{Source, time};
 use crate::analysis::failures::capacity;
 use crate::analysis::info::{DeviceInfo, info};
@@ -38,28 +38,7 @@ record! {
         history_recorded: bool,
         /// Whether the trace explains everything: nothing was there before it, and nothing is missing in it.
         history_complete: bool,
-        /// Taken from the device.
-        reserved: u64,
-        /// In blocks that tensors own.
-        allocated: u64,
-        /// In blocks that are freed but wait for another stream.
-        pending: u64,
-        /// allocated + pending.
-        active: u64,
-        /// Asked for by the program, in active blocks.
-        requested: u64,
-        /// Lost inside active blocks.
-        rounding: Option<u64>,
-        /// In free blocks.
-        free: Option<u64>,
-        /// What `torch.cuda.empty_cache()` would give back.
-        releasable: Option<u64>,
-        /// Free in private pools.
-        pool_idle: Option<u64>,
-        /// Free next to a live block, or in less than a granule.
-        stranded: Option<u64>,
-        /// The largest free block.
-        largest_free: Option<u64>,
+        ..Totals,
         /// requested before the first event.
         start_requested: u64,
         /// allocated before the first event.
@@ -129,55 +108,47 @@ fn row(source: &Source, history: &History, info: &crate::analysis::info::Info) -
     let (active, reserved) = (peak(|peaks| peaks.active), peak(|peaks| peaks.reserved));
     let span = history.time_span();
     let found = diagnose(source, history, ooms.last());
-    DeviceRow {
-        device: *device,
-        torch_at_least: version(info.format.torch_at_least),
-        torch_below: version(info.format.torch_below),
-        alloc_conf: info.settings.conf.clone(),
-        segments: *segments as u64,
-        expandable_segments: *expandable_segments as u64,
-        blocks: *blocks as u64,
-        events: u64::from(*events),
-        ooms: ooms.len() as u64,
-        first_time_us: time(span.map(|(first, _)| first)),
-        last_time_us: time(span.map(|(_, last)| last)),
-        history_recorded: trace.recorded,
-        history_complete: trace.complete,
-        reserved: totals.reserved,
-        allocated: totals.allocated,
-        pending: totals.pending,
-        active: totals.active,
-        requested: totals.requested,
-        rounding: totals.rounding,
-        free: totals.free,
-        releasable: totals.releasable,
-        pool_idle: totals.pool_idle,
-        stranded: totals.stranded,
-        largest_free: totals.largest_free,
-        start_requested: start.requested,
-        start_allocated: start.allocated,
-        start_active: start.active,
-        start_reserved: start.reserved,
-        peak_requested: bytes(requested),
-        peak_requested_event: event(requested),
-        peak_requested_time_us: at(requested),
-        peak_requested_exact: exact(requested),
-        peak_allocated: bytes(allocated),
-        peak_allocated_event: event(allocated),
-        peak_allocated_time_us: at(allocated),
-        peak_allocated_exact: exact(allocated),
-        peak_active: bytes(active),
-        peak_active_event: event(active),
-        peak_active_time_us: at(active),
-        peak_active_exact: exact(active),
-        peak_reserved: bytes(reserved),
-        peak_reserved_event: event(reserved),
-        peak_reserved_time_us: at(reserved),
-        peak_reserved_exact: exact(reserved),
-        capacity: capacity(history),
-        verdict: found.as_ref().map(|found| found.verdict.name().to_owned()),
-        evidence: found.map(|found| found.evidence.join("\n")),
-    }
+    with_totals!(
+        totals,
+        DeviceRow {
+            device: *device,
+            torch_at_least: version(info.format.torch_at_least),
+            torch_below: version(info.format.torch_below),
+            alloc_conf: info.settings.conf.clone(),
+            segments: *segments as u64,
+            expandable_segments: *expandable_segments as u64,
+            blocks: *blocks as u64,
+            events: u64::from(*events),
+            ooms: ooms.len() as u64,
+            first_time_us: time(span.map(|(first, _)| first)),
+            last_time_us: time(span.map(|(_, last)| last)),
+            history_recorded: trace.recorded,
+            history_complete: trace.complete,
+            start_requested: start.requested,
+            start_allocated: start.allocated,
+            start_active: start.active,
+            start_reserved: start.reserved,
+            peak_requested: bytes(requested),
+            peak_requested_event: event(requested),
+            peak_requested_time_us: at(requested),
+            peak_requested_exact: exact(requested),
+            peak_allocated: bytes(allocated),
+            peak_allocated_event: event(allocated),
+            peak_allocated_time_us: at(allocated),
+            peak_allocated_exact: exact(allocated),
+            peak_active: bytes(active),
+            peak_active_event: event(active),
+            peak_active_time_us: at(active),
+            peak_active_exact: exact(active),
+            peak_reserved: bytes(reserved),
+            peak_reserved_event: event(reserved),
+            peak_reserved_time_us: at(reserved),
+            peak_reserved_exact: exact(reserved),
+            capacity: capacity(history),
+            verdict: found.as_ref().map(|found| found.verdict.name().to_owned()),
+            evidence: found.map(|found| found.evidence.join("\n")),
+        }
+    )
 }
 
 /// The diagnosis of `failure`.

@@ -1,6 +1,6 @@
 //! One row a device and moment: how the reserved memory divides at the dump, at the peak and at the last failure.
 
-use super::record::{TimeUs, record};
+use super::record::{TimeUs, record, with_totals};
 use super::source::{Source, time};
 use crate::analysis::totals::totals;
 use crate::history::At;
@@ -17,28 +17,7 @@ record! {
         event: Option<u64>,
         /// Its time.
         time_us: Option<TimeUs>,
-        /// Taken from the device.
-        reserved: u64,
-        /// In blocks that tensors own.
-        allocated: u64,
-        /// In blocks that are freed but wait for another stream.
-        pending: u64,
-        /// allocated + pending.
-        active: u64,
-        /// Asked for by the program, in active blocks.
-        requested: u64,
-        /// Lost inside active blocks.
-        rounding: Option<u64>,
-        /// In free blocks.
-        free: Option<u64>,
-        /// What `torch.cuda.empty_cache()` would give back.
-        releasable: Option<u64>,
-        /// Free in private pools.
-        pool_idle: Option<u64>,
-        /// Free next to a live block, or in less than a granule.
-        stranded: Option<u64>,
-        /// The largest free block.
-        largest_free: Option<u64>,
+        ..Totals,
     }
 }
 
@@ -51,23 +30,15 @@ pub(super) fn rows(source: &Source) -> Vec<MomentRow> {
     for history in &source.histories {
         for moment in MOMENTS.into_iter().filter_map(|at| history.moment(at).ok()) {
             let totals = totals(history, &history.state(moment.state));
-            rows.push(MomentRow {
-                device: history.device.ordinal,
-                moment: moment.what.to_owned(),
-                event: moment.event.map(u64::from),
-                time_us: time(moment.time_us),
-                reserved: totals.reserved,
-                allocated: totals.allocated,
-                pending: totals.pending,
-                active: totals.active,
-                requested: totals.requested,
-                rounding: totals.rounding,
-                free: totals.free,
-                releasable: totals.releasable,
-                pool_idle: totals.pool_idle,
-                stranded: totals.stranded,
-                largest_free: totals.largest_free,
-            });
+            rows.push(with_totals!(
+                totals,
+                MomentRow {
+                    device: history.device.ordinal,
+                    moment: moment.what.to_owned(),
+                    event: moment.event.map(u64::from),
+                    time_us: time(moment.time_us),
+                }
+            ));
         }
     }
     rows

@@ -130,8 +130,52 @@ pub trait OwnedRecord: Record + Sized {
 }
 
 /// Defines a row: the struct's fields, with their docs, are the table's columns. A struct with a lifetime borrows its
-/// text and cannot be read back.
+/// text and cannot be read back. `..Totals,` stands for the parts of the reserved memory, a column each;
+/// [`with_totals`] fills them.
 macro_rules! record {
+    ($(#[doc = $doc:literal])+ struct $name:ident in $table:literal {
+        $($(#[doc = $before_doc:literal])+ $before:ident: $before_type:ty,)+
+        ..Totals,
+        $($after:tt)*
+    }) => {
+        record! {
+            $(#[doc = $doc])+
+            struct $name in $table {
+                $($(#[doc = $before_doc])+ $before: $before_type,)+
+                /// Taken from the device.
+                reserved: u64,
+                /// In blocks that tensors own.
+                allocated: u64,
+                /// In blocks that are freed but wait for another stream.
+                pending: u64,
+                /// allocated + pending.
+                active: u64,
+                /// Asked for by the program, in active blocks.
+                requested: u64,
+                /// Lost inside active blocks.
+                rounding: Option<u64>,
+                /// In free blocks.
+                free: Option<u64>,
+                /// What `torch.cuda.empty_cache()` would give back.
+                releasable: Option<u64>,
+                /// Free in private pools.
+                pool_idle: Option<u64>,
+                /// Free next to a live block, or in less than a granule.
+                stranded: Option<u64>,
+                /// The largest free block.
+                largest_free: Option<u64>,
+                $($after)*
+            }
+        }
+
+        impl $name {
+            /// The parts of the reserved memory.
+            pub fn totals(&self) -> $crate::analysis::totals::Totals {
+                use $crate::analysis::totals::Totals;
+                $crate::export::tables::record::with_totals!(self, Totals {})
+            }
+        }
+    };
     ($(#[doc = $doc:literal])+ struct $name:ident in $table:literal $fields:tt) => {
         record!(@define $name, [], $table, [$($doc)+] $fields);
         record!(@owned $name $fields);
@@ -180,4 +224,24 @@ macro_rules! record {
     };
 }
 
-pub(super) use record;
+/// The struct `$row` whose parts of the reserved memory are those of `$from`, and whose other fields are given.
+macro_rules! with_totals {
+    ($from:expr, $row:ident { $($fields:tt)* }) => {
+        $row {
+            reserved: $from.reserved,
+            allocated: $from.allocated,
+            pending: $from.pending,
+            active: $from.active,
+            requested: $from.requested,
+            rounding: $from.rounding,
+            free: $from.free,
+            releasable: $from.releasable,
+            pool_idle: $from.pool_idle,
+            stranded: $from.stranded,
+            largest_free: $from.largest_free,
+            $($fields)*
+        }
+    };
+}
+
+pub(super) use {record, with_totals};

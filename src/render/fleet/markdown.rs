@@ -44,7 +44,7 @@ pub fn markdown(name: &str, fleet: &Fleet, notes: &[String], errors: usize) -> S
     for &at in &shown {
         let row = &fleet.ranks[at];
         let rank = &row.rank;
-        let failed = fleet.job.failed.iter().find(|failed| failed.rank == rank.rank && failed.device == rank.device);
+        let failed = fleet.failure_of(row);
         lines.push(format!(
             "| {} | {}{} | {} | {} | {} | {} |",
             rank.rank,

@@ -106,7 +106,7 @@ fn ranks(fleet: &Fleet) -> Markup {
 
 fn row(fleet: &Fleet, row: &RankRow, shared: usize) -> Vec<Cell> {
     let rank = &row.rank;
-    let failed = fleet.job.failed.iter().find(|failed| failed.rank == rank.rank && failed.device == rank.device);
+    let failed = fleet.failure_of(row);
     let odd = if row.outlier.is_some() && failed.is_none() { ", odd" } else { "" };
     let top = rank.top.first().map(|site| super::cells::site(&site.site, site.function.as_deref(), shared, None));
     vec![

@@ -213,8 +213,7 @@ fn ranks(fleet: &Fleet, limit: usize, names: &Names, width: Option<usize>) -> St
             sparkline_to(&rank.live_over_time, OVER_TIME, top),
         ]);
         if has_ooms {
-            let failed =
-                fleet.job.failed.iter().find(|failed| failed.rank == rank.rank && failed.device == rank.device);
+            let failed = fleet.failure_of(row);
             cells.push(failed.map_or_else(String::new, |failed| failed.cause().to_owned()));
         }
         cells.push(line.unwrap_or_default());
