@@ -10,16 +10,17 @@ use oomscope::analysis::folded::{Folded, Frames, fold};
 use oomscope::analysis::layout::{Layout, LayoutOptions, layout_by};
 use oomscope::analysis::leaks::{compare, leaks};
 use oomscope::analysis::ranking::{
-    self, Attribution, Groups, LifeGroups, Measure, Metric, Question, Ranking, WindowSpec, annotations,
-    compile_regions, pools, streams,
+    self, Attribution, Groups, LifeGroups, Measure, Metric, Question, Ranking, annotations, compile_regions, pools,
+    streams,
 };
 use oomscope::analysis::report::Report;
 use oomscope::analysis::series::{SeriesOptions, Unit, What, by_size, grouped};
 use oomscope::analysis::sites::{By, Sites};
+use oomscope::analysis::window::WindowSpec;
 use oomscope::export::tables::{Source, TableName};
 use oomscope::export::{
     self, Csv, Excerpt, Json, NameOptions, Names, Parquet, Perfetto, Pickle, Pprof, Requests, SeriesFormat,
-    SnapshotFormat, TableFormat, Window,
+    SnapshotFormat, TableFormat,
 };
 use oomscope::history::{At, History};
 use oomscope::render::flame::{FlameOptions, difference_svg, flame_svg};
@@ -176,7 +177,7 @@ fn exports(snapshot: &Snapshot, histories: &[History]) {
     drop(whole);
     let redact = NameOptions { redact: true, redact_functions: true, ..NameOptions::default() };
     Json.write(&Excerpt::new(snapshot, histories, Names::new(snapshot, &redact)), out).unwrap();
-    if let Ok(excerpt) = Excerpt::windowed(snapshot, histories, &Window::default(), plain()) {
+    if let Ok(excerpt) = Excerpt::windowed(snapshot, histories, WindowSpec::default(), plain()) {
         Pickle.write(&excerpt, out).unwrap();
     }
     // These say what the file lacks for them.
