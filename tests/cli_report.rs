@@ -131,7 +131,11 @@ fn a_directory_gives_a_line_a_file() {
     for name in ["12_code", "12_empty", "12_truncated"] {
         assert!(run.stderr.contains(name), "{}", run.stderr);
     }
-    assert!(run.stdout.contains("08_cycle_50185.pickle") && run.stdout.contains("/app/oom.py:13"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("08_cycle_50185.pickle") && run.stdout.contains("oom.py:13 (10.16 GiB)"),
+        "{}",
+        run.stdout
+    );
     assert_eq!(oomscope(["testdata/rig/2.6.0"]).status, 0);
 }
 
