@@ -25,7 +25,7 @@ pub use health::Health;
 pub use lives::{Life, LifeId, Lives, NEVER};
 pub use malloc::Malloc;
 pub use moment::{At, Counter, Moment, MomentError};
-pub use ranges::{Range, RangeId, Ranges, Walk};
+pub use ranges::{Range, RangeId, Ranges, Remap, Span, Walk};
 pub use state::{Hole, LiveBlock, State, StateRange};
 
 use crate::allocator::AllocatorRules;
