@@ -1,5 +1,7 @@
 //! Block lifetimes, one column a field.
 
+use hashbrown::HashMap;
+
 use crate::snapshot::{Device, Snapshot, StackId, StreamId};
 
 /// The number of a state that never comes.
@@ -14,6 +16,7 @@ pub(super) struct Seed {
     pub(super) addr: u64,
     pub(super) requested: u64,
     pub(super) stream: StreamId,
+    pub(super) stack: StackId,
 }
 
 /// Every block that was live in some state.
@@ -29,9 +32,9 @@ pub struct Lives<'a> {
     done_at: Vec<u32>,
     /// Bytes occupied.
     bytes: Vec<u64>,
-    /// Stack of the allocation.
-    stack: Vec<StackId>,
     seeds: Vec<Seed>,
+    /// Stacks of blocks whose events have none.
+    stacks: HashMap<LifeId, StackId, foldhash::fast::RandomState>,
     /// Life of each event that concerns a block, else [`NEVER`].
     of_event: Vec<LifeId>,
     /// Ends that no event records, by state: blocks that were replaced, or that the dump no longer has.
@@ -71,33 +74,32 @@ impl<'a> Lives<'a> {
             freed_at: Vec::new(),
             done_at: Vec::new(),
             bytes: Vec::new(),
-            stack: Vec::new(),
             seeds: Vec::new(),
+            stacks: HashMap::default(),
             of_event: vec![NEVER; device.events.len()],
             unrecorded_ends: Vec::new(),
             first_row: device.events.start,
         }
     }
 
-    fn push(&mut self, birth: u32, stack: StackId) -> LifeId {
+    fn push(&mut self, birth: u32) -> LifeId {
         self.birth.push(birth);
         self.freed_at.push(NEVER);
         self.done_at.push(NEVER);
         self.bytes.push(0);
-        self.stack.push(stack);
         self.birth.len() as LifeId - 1
     }
 
-    pub(super) fn push_traced(&mut self, event: u32, stack: StackId) -> LifeId {
-        let life = self.push(event, stack);
+    pub(super) fn push_traced(&mut self, event: u32) -> LifeId {
+        let life = self.push(event);
         self.of_event[event as usize] = life;
         life
     }
 
-    pub(super) fn push_seeded(&mut self, seed: Seed, stack: StackId) -> LifeId {
+    pub(super) fn push_seeded(&mut self, seed: Seed) -> LifeId {
         let birth = self.of_event.len() as u32 + self.seeds.len() as u32;
         self.seeds.push(seed);
-        self.push(birth, stack)
+        self.push(birth)
     }
 
     pub(super) fn set_of_event(&mut self, event: u32, life: LifeId) {
@@ -132,8 +134,9 @@ impl<'a> Lives<'a> {
         self.bytes[life as usize] = bytes;
     }
 
+    /// Names the stack of `life`, whose own entry has none.
     pub(super) fn set_stack(&mut self, life: LifeId, stack: StackId) {
-        self.stack[life as usize] = stack;
+        self.stacks.insert(life, stack);
     }
 
     /// Number of lives.
@@ -189,7 +192,14 @@ impl<'a> Lives<'a> {
 
     /// See [`Life::stack`].
     pub fn stack(&self, life: LifeId) -> StackId {
-        self.stack[life as usize]
+        let own = match self.seed(life) {
+            Some(seed) => seed.stack,
+            None => self.snapshot.events.stack[self.first_row + self.birth[life as usize] as usize],
+        };
+        match own.has_frames() || self.stacks.is_empty() {
+            true => own,
+            false => self.stacks.get(&life).copied().unwrap_or(own),
+        }
     }
 
     /// Whether it exists in `state`, pending or not.
