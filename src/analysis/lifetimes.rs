@@ -11,7 +11,14 @@ const MUCH_SMALLER: u64 = 2;
 const MAX_UNITS: usize = 64;
 
 /// Fills in the lifetimes of the first pins; `blocks_of` gives the rows of [`State::blocks`] of each.
-pub(super) fn fill(history: &History, state: &State, at: u32, units: &[Unit], blocks_of: &[&[u32]], pins: &mut [Pin]) {
+pub(super) fn fill(
+    history: &History,
+    state: &State,
+    at: u32,
+    units: &[Unit],
+    blocks_of: &[Vec<u32>],
+    pins: &mut [Pin],
+) {
     if !history.health.recorded || blocks_of.is_empty() {
         return;
     }
@@ -77,7 +84,7 @@ fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
 }
 
 /// Bits of a figure that are looked at in one go.
-const DIGIT: u32 = 12;
+const DIGIT: u32 = 8;
 
 /// The median of figures, each counted by its weight. The figures may be as many as the trace has blocks, so that they are
 /// gone through several times rather than kept and sorted: each time tells more of the median's bits, from the highest on.
