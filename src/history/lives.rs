@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::snapshot::{Device, Snapshot, StackId, StreamId};
+use crate::snapshot::{Action, Device, Snapshot, StackId, StreamId};
 
 /// The number of a state that never comes.
 pub const NEVER: u32 = u32::MAX;
@@ -67,13 +67,24 @@ pub struct Life {
 }
 
 impl<'a> Lives<'a> {
+    /// None yet, with room for as many as an honest trace has: each of them ends in the trace, or is there at its end.
     pub(super) fn new(snapshot: &'a Snapshot, device: &Device) -> Self {
+        let mut counts = [0; Action::ALL.len()];
+        for &action in &snapshot.events.action[device.events.clone()] {
+            counts[action as usize] += 1;
+        }
+        let of = |action: Action| counts[action as usize];
+        let blocks = snapshot.segments_of(device).iter().flat_map(|segment| snapshot.blocks_of(segment));
+        let at_end = blocks.filter(|block| block.is_active()).count();
+        let ended = of(Action::FreeRequested).max(of(Action::FreeCompleted)) + of(Action::Free);
+        // Growing them step by step would leave the memory of each step behind in between.
+        let room = (ended + at_end).max(of(Action::Alloc));
         Self {
             snapshot,
-            birth: Vec::new(),
-            freed_at: Vec::new(),
-            done_at: Vec::new(),
-            bytes: Vec::new(),
+            birth: Vec::with_capacity(room),
+            freed_at: Vec::with_capacity(room),
+            done_at: Vec::with_capacity(room),
+            bytes: Vec::with_capacity(room),
             seeds: Vec::new(),
             stacks: HashMap::default(),
             of_event: vec![NEVER; device.events.len()],
