@@ -43,7 +43,7 @@ fn info_shows_the_last_failures_and_counts_the_others() {
     let file = path.to_str().unwrap();
     let run = oomscope(["info", file]);
     assert!(run.stdout.contains("292 earlier ones"), "{}", run.stdout);
-    assert!(run.stdout.contains("event 299: 600 MiB asked for"), "{}", run.stdout);
+    assert!(run.stdout.contains("event 299: 600.0 MiB asked for"), "{}", run.stdout);
     assert!(!run.stdout.contains("event 291:"), "{}", run.stdout);
     assert_eq!(json_of(&["info", file, "--json"])["devices"][0]["ooms"].as_array().unwrap().len(), 300);
 }
