@@ -84,7 +84,7 @@ fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
 }
 
 /// Bits of a figure that are looked at in one go.
-const DIGIT: u32 = 8;
+const DIGIT: u32 = 12;
 
 /// The median of figures, each counted by its weight. The figures may be as many as the trace has blocks, so that they are
 /// gone through several times rather than kept and sorted: each time tells more of the median's bits, from the highest on.
