@@ -37,7 +37,7 @@ pub struct Health {
     /// Blocks whose occupied bytes do not follow from the rules.
     #[serde(skip)]
     pub odd_sizes: u64,
-    /// Segments asked of the device although a free block would have served.
+    /// Segments asked of the device although a free block would have served, as far as they were looked for.
     #[serde(skip)]
     pub needless_segments: u64,
     /// A setting that the file does not record, but that the trace shows.
