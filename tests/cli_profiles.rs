@@ -110,14 +110,21 @@ fn profile(arguments: &[&str]) -> (Profile, Vec<u8>) {
     let mut functions = HashMap::new();
     for function in messages(&top, 5).iter().map(|bytes| message(bytes)) {
         let named = (text(number(&function, 2)), text(number(&function, 4)));
+        // pprof cuts `<module>` out of a name that equals the system's.
+        assert_eq!(number(&function, 3), 0);
         assert!(functions.insert(number(&function, 1), named).is_none());
     }
+    // A mapping that has names: pprof looks for no binary.
+    let mappings: Vec<Fields> = messages(&top, 3).iter().map(|bytes| message(bytes)).collect();
+    assert_eq!(mappings.len(), 1);
+    assert!((7..=9).all(|has| number(&mappings[0], has) == 1), "{:?}", mappings[0]);
     let mut locations = HashMap::new();
     for location in messages(&top, 4).iter().map(|bytes| message(bytes)) {
         let lines = messages(&location, 4);
         let line = message(&lines[0]);
         let (function, file) = functions[&number(&line, 1)].clone();
         assert_eq!(lines.len(), 1);
+        assert_eq!(number(&location, 2), number(&mappings[0], 1));
         assert!(locations.insert(number(&location, 1), (function, file, number(&line, 2))).is_none());
     }
     assert!(!locations.contains_key(&0) && !functions.contains_key(&0));
@@ -160,8 +167,9 @@ fn a_profile_has_the_figures_of_the_ranking() {
         let info = json_of(&["info", file, "--json"]);
         for device in devices {
             let name = device["device"].to_string();
+            let label = format!("device {name}");
             let mine =
-                || profile.samples.iter().filter(|(.., labels)| *labels == [("device".to_owned(), name.clone())]);
+                || profile.samples.iter().filter(|(.., labels)| *labels == [("device".to_owned(), label.clone())]);
             let sum = |at: usize| mine().map(|(_, values, _)| values[at]).sum::<u64>();
             assert_eq!(sum(1), device["total"].as_u64().unwrap(), "{file} {at} {name}");
             let blocks: u64 =
@@ -204,6 +212,15 @@ fn go_reads_the_profile() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let total: u64 = profile.samples.iter().map(|(_, values, _)| values[1]).sum();
     assert!(text.contains("live_space") && text.contains(&format!("of {total}B total")), "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let run = |arguments: &[&str]| {
+        let output = Command::new("go").args(["tool", "pprof"]).args(arguments).arg(&path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let traces = run(&["-traces"]);
+    assert!(traces.contains("<module>") && !traces.contains("<unknown>"), "{traces}");
+    let focused = run(&["-top", "-unit=B", "-nodecount=1", "-tagfocus=device 0"]);
+    assert!(focused.contains(&format!("of {total}B total")), "{focused}");
 }
 
 #[test]
