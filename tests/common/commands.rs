@@ -4,9 +4,12 @@ use std::io;
 
 use oomscope::allocator::AllocatorRules;
 use oomscope::analysis::categories::{self, Classifier, Rules};
+use oomscope::analysis::check::{Growth, Limits, baseline, check, figures, new_figures};
 use oomscope::analysis::closeup::close_ups;
+use oomscope::analysis::diff::{self, diff};
 use oomscope::analysis::fleet::{RankFile, fleet, rank};
 use oomscope::analysis::folded::{Folded, Frames, fold};
+use oomscope::analysis::info::info;
 use oomscope::analysis::layout::{Layout, LayoutOptions, layout_by};
 use oomscope::analysis::leaks::{compare, leaks};
 use oomscope::analysis::ranking::{
@@ -14,8 +17,10 @@ use oomscope::analysis::ranking::{
     compile_regions, pools, streams,
 };
 use oomscope::analysis::report::Report;
+use oomscope::analysis::segments::{Questions, SegmentOrder, segments};
 use oomscope::analysis::series::{SeriesOptions, Unit, What, by_size, grouped};
 use oomscope::analysis::sites::{By, Sites};
+use oomscope::analysis::whatif::{self, whatif};
 use oomscope::export::tables::{Source, TableName};
 use oomscope::export::{
     self, Csv, Excerpt, Json, NameOptions, Names, Parquet, Perfetto, Pickle, Pprof, Requests, SeriesFormat,
@@ -24,6 +29,7 @@ use oomscope::export::{
 use oomscope::history::{At, History};
 use oomscope::render::flame::{FlameOptions, difference_svg, flame_svg};
 use oomscope::render::fleet::{heat_map, timelines};
+use oomscope::render::junit::junit;
 use oomscope::render::map::{ColourBy, MapOptions, map_svg};
 use oomscope::render::terminal::{self, LeakOptions};
 use oomscope::render::timeline::{TimelineOptions, timeline_svg, timeline_text};
@@ -47,6 +53,9 @@ pub fn commands(snapshot: &Snapshot) {
         terminal::compared(&["file", "file"], &compared, Some(100));
     }
     charts(&histories, &sites, &classifier);
+    questions(snapshot, &histories, &sites);
+    gate(&histories, &sites);
+    replays(&histories);
     flames(snapshot, &histories);
     map(&histories, &classifier);
     exports(snapshot, &histories);
@@ -64,6 +73,12 @@ pub fn pages(histories: &[History], sites: &Sites, report: &Report) {
     });
     assert!(page.len() <= html::LIMIT, "a page of {} bytes", page.len());
     markdown::report("file", None, report);
+}
+
+/// A picture that any reader of XML reads.
+pub fn well_formed(svg: &str) {
+    let options = roxmltree::ParsingOptions { nodes_limit: u32::MAX, ..Default::default() };
+    roxmltree::Document::parse_with_options(svg, options).unwrap_or_else(|error| panic!("a picture: {error}"));
 }
 
 fn as_json(result: &impl Serialize) {
@@ -115,7 +130,7 @@ fn charts(histories: &[History], sites: &Sites, classifier: &Classifier) {
         let Some(series) = grouped(history, sites, groups, &options) else { return };
         as_json(&series);
         timeline_text(&series, "file", 100, 20);
-        timeline_svg(&[series], &TimelineOptions::default());
+        well_formed(&timeline_svg(&[series], &TimelineOptions::default()));
     };
     for history in histories {
         for (what, unit) in [
@@ -128,6 +143,82 @@ fn charts(histories: &[History], sites: &Sites, classifier: &Classifier) {
         }
         for groups in [by_size(history), annotations(history), classifier.classify(history).groups()] {
             draw(history, Some(&groups), What::Live, Unit::Event);
+        }
+    }
+}
+
+/// `info`, `segments` and `diff`.
+fn questions(snapshot: &Snapshot, histories: &[History], sites: &Sites) {
+    let found = info(snapshot, histories);
+    as_json(&found);
+    terminal::info("file", &found, Some(100));
+    for history in histories {
+        if let Ok(moment) = history.moment(At::Default) {
+            let some = history.snapshot.segments.iter().take(2).map(|segment| segment.address);
+            let asked = Questions {
+                requests: vec![1, 1 << 20, u64::MAX],
+                free: Some(1 << 30),
+                segments: some.collect(),
+                capacity: Some(80 << 30),
+            };
+            for questions in [Questions::default(), asked] {
+                let found = segments(history, moment, sites, &questions);
+                as_json(&found);
+                for order in [SegmentOrder::Stranded, SegmentOrder::Fragmentation] {
+                    terminal::segments(&found, order, 20, Some(100));
+                }
+            }
+        }
+        let last = histories.last().unwrap_or(history);
+        if let Ok(found) = diff(&[(history, sites), (last, sites)], &diff::Options::default()) {
+            as_json(&found);
+            let file = |history| terminal::DiffFile { name: "file", history };
+            terminal::diff(&[file(history), file(last)], &found, 20, Some(100));
+        }
+    }
+}
+
+/// `check`: what it writes can be compared with later.
+fn gate(histories: &[History], sites: &Sites) {
+    let of_devices: Vec<_> =
+        histories.iter().map(|history| (figures(history), new_figures(history, sites, true))).collect();
+    let base: Vec<_> = histories.iter().map(figures).collect();
+    let limits = Limits {
+        peak_growth: Some(Growth::Share(0.05)),
+        reserved_growth: Some(Growth::Bytes(1 << 20)),
+        peak: Some(1 << 30),
+        reserved: Some(1 << 30),
+        leak_per_step: Some(1 << 20),
+        fragmentation: Some(0.1),
+        ..Limits::default()
+    };
+    for base in [None, Some(&base[..])] {
+        let judged = check(&of_devices, base, &limits);
+        terminal::check("file", base.map(|_| "file"), &judged, Some(100));
+        well_formed(&junit("file", &judged));
+        let mut document = serde_json::to_value(&judged).expect("every result can be written as JSON");
+        document["oomscope"] = "0".into();
+        document["command"] = "check".into();
+        let found = baseline(document.to_string().as_bytes()).unwrap_or_else(|error| panic!("{document}: {error}"));
+        assert_eq!(found.len(), histories.len());
+    }
+}
+
+/// `whatif`.
+fn replays(histories: &[History]) {
+    for history in histories {
+        for options in [
+            whatif::Options { min_capacity: true, ..whatif::Options::default() },
+            whatif::Options {
+                settings: vec!["expandable_segments:True,garbage_collection_threshold:0.5".to_owned()],
+                capacity: Some(1 << 30),
+                ..whatif::Options::default()
+            },
+        ] {
+            if let Ok(found) = whatif(history, &options) {
+                as_json(&found);
+                terminal::whatif("file", "2.6", &found, Some(100));
+            }
         }
     }
 }
@@ -145,10 +236,10 @@ fn flames(snapshot: &Snapshot, histories: &[History]) {
     let options = FlameOptions { title: "file".to_owned(), subtitle: String::new(), width: 1200 };
     for folded in [&live, &held].into_iter().flatten() {
         as_json(folded);
-        flame_svg(folded, &options);
+        flame_svg(folded, &options).as_deref().map(well_formed);
     }
     if let (Some(live), Some(held)) = (&live, &held) {
-        difference_svg(live, held, ("file", "file"), &options);
+        difference_svg(live, held, ("file", "file"), &options).as_deref().map(well_formed);
     }
 }
 
@@ -160,7 +251,7 @@ fn map(histories: &[History], classifier: &Classifier) {
             Some(layout_by(history, moment, &classifier.classify(history).groups(), &LayoutOptions::default()))
         })
         .collect();
-    map_svg(&layouts, &MapOptions { colour: ColourBy::Category, ..MapOptions::default() });
+    well_formed(&map_svg(&layouts, &MapOptions { colour: ColourBy::Category, ..MapOptions::default() }));
 }
 
 /// Every format. A snapshot that was read is written so that it can be read again.
@@ -202,6 +293,6 @@ fn ranks(histories: &[History], sites: &Sites) {
     let fleet = fleet(ranks);
     as_json(&fleet);
     terminal::fleet(&fleet, &[], 0, 32, Some(100));
-    heat_map(&fleet);
-    timelines(&fleet);
+    well_formed(&heat_map(&fleet));
+    well_formed(&timelines(&fleet));
 }

@@ -8,6 +8,8 @@ mod bombs;
 mod exercise;
 mod opcodes;
 mod random;
+#[path = "../common/texts.rs"]
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -120,6 +122,29 @@ fn collected_inputs_answer() {
             let _ = within_limits(&name, bytes.len().max(100_000), || everything(&bytes));
         }
     }
+}
+
+/// The texts that are read beside snapshots, the collected ones and damaged ones.
+#[test]
+fn collected_texts_answer() {
+    let _alone = alone();
+    let exercises: [fn(&[u8]); 4] = [texts::log, texts::nvidia_smi, texts::beside, conf];
+    for directory in ["hostile", "oom", "requests", "rules"] {
+        for (name, bytes) in files(directory) {
+            if name.ends_with(".pickle") {
+                continue;
+            }
+            // A line is a file of its own as well: a message, a configuration string, an operation.
+            let lines = bytes.split(|&byte| byte == b'\n').take(100);
+            for text in std::iter::once(&bytes[..]).chain(lines) {
+                within_limits(&name, text.len().max(100_000), || exercises.iter().for_each(|exercise| exercise(text)));
+            }
+        }
+    }
+}
+
+fn conf(bytes: &[u8]) {
+    texts::settings(&String::from_utf8_lossy(bytes));
 }
 
 /// Changed files, the same ones in every run.
