@@ -37,29 +37,29 @@ use oomscope::render::{html, markdown};
 use oomscope::snapshot::{LoadOptions, Snapshot, load_bytes};
 use serde::Serialize;
 
-/// Does it all, one after the other.
-pub fn commands(snapshot: &Snapshot) {
+/// Does it all, one after the other; or `only` one part, whatever the number.
+pub fn commands(snapshot: &Snapshot, only: Option<usize>) {
     let rules: &AllocatorRules = &snapshot.settings.rules;
     let histories: Vec<History> = snapshot.devices.iter().map(|device| History::new(snapshot, device, rules)).collect();
     let sites = Sites::new(snapshot, By::Line);
     let classifier = Classifier::new(snapshot, Rules::default());
-    tops(snapshot, &histories, &classifier);
-    for history in &histories {
-        let found = leaks(history, &sites, Some(80 << 30));
-        as_json(&found);
-        terminal::leaks("file", &found, LeakOptions { whole_stacks: true, limit: 5 }, Some(100));
-        let compared = compare(history.device.ordinal, &[(history, &sites), (history, &sites)]);
-        as_json(&compared);
-        terminal::compared(&["file", "file"], &compared, Some(100));
+    let parts: [&dyn Fn(); 11] = [
+        &|| tops(snapshot, &histories, &classifier),
+        &|| leaking(&histories, &sites),
+        &|| charts(&histories, &sites, &classifier),
+        &|| questions(snapshot, &histories, &sites),
+        &|| gate(&histories, &sites),
+        &|| replays(&histories),
+        &|| flames(snapshot, &histories),
+        &|| map(&histories, &classifier),
+        &|| exports(snapshot, &histories),
+        &|| tables(snapshot, &histories),
+        &|| ranks(&histories, &sites),
+    ];
+    match only {
+        Some(number) => parts[number % parts.len()](),
+        None => parts.iter().for_each(|part| part()),
     }
-    charts(&histories, &sites, &classifier);
-    questions(snapshot, &histories, &sites);
-    gate(&histories, &sites);
-    replays(&histories);
-    flames(snapshot, &histories);
-    map(&histories, &classifier);
-    exports(snapshot, &histories);
-    ranks(&histories, &sites);
 }
 
 /// The report as a page and in Markdown.
@@ -120,6 +120,17 @@ fn tops(snapshot: &Snapshot, histories: &[History], classifier: &Classifier) {
             let question = Question { measure: Measure::Over(metric, window), ..Question::live(moment) };
             show(&ranking::rank(history, &Groups::Lives(streams(history)), &question));
         }
+    }
+}
+
+fn leaking(histories: &[History], sites: &Sites) {
+    for history in histories {
+        let found = leaks(history, sites, Some(80 << 30));
+        as_json(&found);
+        terminal::leaks("file", &found, LeakOptions { whole_stacks: true, limit: 5 }, Some(100));
+        let compared = compare(history.device.ordinal, &[(history, sites), (history, sites)]);
+        as_json(&compared);
+        terminal::compared(&["file", "file"], &compared, Some(100));
     }
 }
 
@@ -254,7 +265,7 @@ fn map(histories: &[History], classifier: &Classifier) {
     well_formed(&map_svg(&layouts, &MapOptions { colour: ColourBy::Category, ..MapOptions::default() }));
 }
 
-/// Every format. A snapshot that was read is written so that it can be read again.
+/// Every format but tables. A snapshot that was read is written so that it can be read again.
 fn exports(snapshot: &Snapshot, histories: &[History]) {
     let out = &mut io::sink();
     let plain = || Names::new(snapshot, &NameOptions::default());
@@ -275,6 +286,10 @@ fn exports(snapshot: &Snapshot, histories: &[History]) {
     let _ = export::Folded::default().write(histories, out);
     let _ = Pprof::default().write(histories, out);
     let _ = Perfetto::default().write(histories, out);
+}
+
+fn tables(snapshot: &Snapshot, histories: &[History]) {
+    let out = &mut io::sink();
     let source = Source::new(snapshot, histories);
     for name in TableName::ALL {
         let table = source.table(name);

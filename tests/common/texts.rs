@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 use std::io;
+use std::sync::LazyLock;
 
 use oomscope::allocator::{AllocatorSettings, RunOptions, TorchVersion, Workload, WorkloadRun};
 use oomscope::analysis::categories::Rules;
@@ -23,31 +24,37 @@ const MESSAGES: usize = 16;
 /// Operations of a list that are carried out.
 const OPERATIONS: usize = 2_000;
 
+static MARKS: LazyLock<Marks> = LazyLock::new(Marks::built_in);
+
+/// Errors of one device that is shared, and of one about which nothing is said.
+static ERRORS: LazyLock<Log> = LazyLock::new(|| {
+    let text = b"CUDA out of memory. Tried to allocate 20.00 MiB. GPU 1 has a total capacity of 31.36 GiB of which \
+        18.62 MiB is free. Process 73820 has 30.58 GiB memory in use. Including non-PyTorch memory, this process has \
+        764.00 MiB memory in use. Of the allocated memory 165.30 MiB is allocated by PyTorch, and 4.70 MiB is reserved \
+        by PyTorch but unallocated.\nHIP out of memory. Tried to allocate 3.00 GiB";
+    read(text, &MARKS)
+});
+
 /// What `oom` says of a log.
 pub fn log(bytes: &[u8]) {
-    let log = read(bytes, &Marks::built_in());
+    let log = read(bytes, &MARKS);
     for message in &log.messages {
         assert!(message.offset <= message.end && message.end <= decoded_length(bytes));
     }
     told(&log, &[]);
 }
 
-/// What `oom --nvidia-smi` says of an error together with this output, which is also taken for a log.
+/// What `oom --nvidia-smi` says of an error together with this output.
 pub fn nvidia_smi(bytes: &[u8]) {
     let moments = smi::parse(&String::from_utf8_lossy(bytes));
     as_json(&moments);
-    let text = b"CUDA out of memory. Tried to allocate 20.00 MiB. GPU 1 has a total capacity of 31.36 GiB of which \
-        18.62 MiB is free. Process 73820 has 30.58 GiB memory in use. Including non-PyTorch memory, this process has \
-        764.00 MiB memory in use. Of the allocated memory 165.30 MiB is allocated by PyTorch, and 4.70 MiB is reserved \
-        by PyTorch but unallocated.\nHIP out of memory. Tried to allocate 3.00 GiB";
-    told(&read(text, &Marks::built_in()), &moments);
+    told(&ERRORS, &moments);
     for visible in [None, Some(""), Some("1,0"), Some("GPU-aa,MIG-"), Some("7")] {
         let last = Sources { smi: moments.last(), device: 1, visible, ..Sources::default() };
         for sources in [last, Sources { before: moments.first(), reserved: Some(3 << 30), ..last }] {
             account(reconcile(&sources));
         }
     }
-    told(&read(bytes, &Marks::built_in()), &moments);
 }
 
 fn told(log: &Log, moments: &[Smi]) {
