@@ -70,13 +70,7 @@ fn told(log: &Log, moments: &[Smi]) {
         };
         let account = reconcile(&sources);
         let message = Some(message);
-        diagnose(Inputs {
-            facts: log.facts(message.unwrap()),
-            log: Some(log),
-            message,
-            account,
-            ..Inputs::default()
-        })
+        diagnose(Inputs { facts: log.facts(message.unwrap()), log: Some(log), message, account, ..Inputs::default() })
     };
     let diagnoses: Vec<_> = log.messages.iter().take(MESSAGES).map(of).collect();
     for diagnosis in &diagnoses {

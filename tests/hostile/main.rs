@@ -143,6 +143,34 @@ fn collected_texts_answer() {
     }
 }
 
+/// Texts of 1 MB in which the same is found again and again.
+#[test]
+fn texts_cost_in_proportion() {
+    let _alone = alone();
+    let mega = 1 << 20;
+    let row = |pid: usize| format!("|    0   N/A  N/A   {pid}      C   python       5MiB |\n");
+    let rows = |pids: std::ops::Range<usize>| format!("| NVIDIA-SMI |\n{}", pids.map(row).collect::<String>());
+    let requests = |n: usize| format!("CUDA out of memory. Tried to allocate {n}.00 MiB. GPU 0 has\n");
+    let texts = [
+        ("words on one line", "out of memory ".repeat(mega / 14)),
+        ("messages on one line", "CUDA out of memory. ".repeat(mega / 20)),
+        ("ends of messages", "already allocated ".repeat(mega / 18)),
+        ("phases on one line", "Capturing CUDA graphs 7 Loading checkpoint shards ".repeat(mega / 51)),
+        ("distinct messages", (0..mega / 59).map(requests).collect()),
+        ("empty lines", "\n".repeat(mega)),
+        ("headings", "pid, used_memory\n".repeat(mega / 17)),
+        ("cards", format!("<nvidia_smi_log>{}", "<gpu></gpu>".repeat(mega / 11))),
+        ("ends of processes", format!("<nvidia_smi_log><gpu>{}<process_info>", "</process_info>".repeat(mega / 15))),
+        ("processes at two moments", rows(0..10_000) + &rows(10_000..20_000)),
+    ];
+    for (name, text) in texts {
+        within_limits(name, text.len(), || {
+            texts::log(text.as_bytes());
+            texts::nvidia_smi(text.as_bytes());
+        });
+    }
+}
+
 fn conf(bytes: &[u8]) {
     texts::settings(&String::from_utf8_lossy(bytes));
 }
