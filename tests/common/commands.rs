@@ -36,6 +36,7 @@ use oomscope::render::timeline::{TimelineOptions, timeline_svg, timeline_text};
 use oomscope::render::{html, markdown};
 use oomscope::snapshot::{LoadOptions, Snapshot, load_bytes};
 use serde::Serialize;
+use serde::de::IgnoredAny;
 
 /// Does it all, one after the other; or `only` one part, whatever the number.
 pub fn commands(snapshot: &Snapshot, only: Option<usize>) {
@@ -274,7 +275,7 @@ fn exports(snapshot: &Snapshot, histories: &[History]) {
     Pickle.write(&whole, &mut pickle).unwrap();
     load_bytes(&pickle, &LoadOptions::default()).unwrap_or_else(|error| panic!("an exported pickle: {error}"));
     drop(pickle);
-    Json.write(&whole, out).unwrap();
+    is_json(|out| Json.write(&whole, out)).unwrap();
     drop(whole);
     let redact = NameOptions { redact: true, redact_functions: true, ..NameOptions::default() };
     Json.write(&Excerpt::new(snapshot, histories, Names::new(snapshot, &redact)), out).unwrap();
@@ -285,7 +286,15 @@ fn exports(snapshot: &Snapshot, histories: &[History]) {
     let _ = Requests.write(histories, out);
     let _ = export::Folded::default().write(histories, out);
     let _ = Pprof::default().write(histories, out);
-    let _ = Perfetto::default().write(histories, out);
+    let _ = is_json(|out| Perfetto::default().write(histories, out));
+}
+
+/// Whether it can be written; then it is JSON to the end.
+fn is_json<E>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    let mut text = Vec::new();
+    write(&mut text)?;
+    serde_json::from_slice::<IgnoredAny>(&text).unwrap_or_else(|error| panic!("exported JSON: {error}"));
+    Ok(())
 }
 
 fn tables(snapshot: &Snapshot, histories: &[History]) {
