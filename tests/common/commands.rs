@@ -1,6 +1,7 @@
 //! What the commands beside `report` do with a snapshot, with every choice of grouping, picture and format.
 
 use std::io;
+use std::sync::LazyLock;
 
 use oomscope::allocator::AllocatorRules;
 use oomscope::analysis::categories::{self, Classifier, Rules};
@@ -16,10 +17,12 @@ use oomscope::analysis::ranking::{
     self, Attribution, Groups, LifeGroups, Measure, Metric, Question, Ranking, WindowSpec, annotations,
     compile_regions, pools, streams,
 };
-use oomscope::analysis::report::Report;
+use oomscope::analysis::report::{Report, report};
 use oomscope::analysis::segments::{Questions, SegmentOrder, segments};
 use oomscope::analysis::series::{SeriesOptions, Unit, What, by_size, grouped};
 use oomscope::analysis::sites::{By, Sites};
+use oomscope::analysis::steps::Steps;
+use oomscope::analysis::verdict::Evidence;
 use oomscope::analysis::whatif::{self, whatif};
 use oomscope::export::tables::{Source, TableName};
 use oomscope::export::{
@@ -27,6 +30,7 @@ use oomscope::export::{
     SnapshotFormat, TableFormat, Window,
 };
 use oomscope::history::{At, History};
+use oomscope::oom::{Log, Marks, read};
 use oomscope::render::flame::{FlameOptions, difference_svg, flame_svg};
 use oomscope::render::fleet::{heat_map, timelines};
 use oomscope::render::junit::junit;
@@ -38,13 +42,19 @@ use oomscope::snapshot::{LoadOptions, Snapshot, load_bytes};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
+/// What a job may have said.
+static LOG: LazyLock<Log> = LazyLock::new(|| {
+    let text = b"CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 1.00 GiB of which 1.00 MiB is free.";
+    read(text, &Marks::built_in())
+});
+
 /// Does it all, one after the other; or `only` one part, whatever the number.
 pub fn commands(snapshot: &Snapshot, only: Option<usize>) {
     let rules: &AllocatorRules = &snapshot.settings.rules;
     let histories: Vec<History> = snapshot.devices.iter().map(|device| History::new(snapshot, device, rules)).collect();
     let sites = Sites::new(snapshot, By::Line);
     let classifier = Classifier::new(snapshot, Rules::default());
-    let parts: [&dyn Fn(); 11] = [
+    let parts: [&dyn Fn(); 12] = [
         &|| tops(snapshot, &histories, &classifier),
         &|| leaking(&histories, &sites),
         &|| charts(&histories, &sites, &classifier),
@@ -56,6 +66,7 @@ pub fn commands(snapshot: &Snapshot, only: Option<usize>) {
         &|| exports(snapshot, &histories),
         &|| tables(snapshot, &histories),
         &|| ranks(&histories, &sites),
+        &|| moments(snapshot, &histories, &sites),
     ];
     match only {
         Some(number) => parts[number % parts.len()](),
@@ -86,12 +97,13 @@ fn as_json(result: &impl Serialize) {
     serde_json::to_writer(io::sink(), result).expect("every result can be written as JSON");
 }
 
+fn show(ranking: &Ranking) {
+    as_json(ranking);
+    terminal::heading(ranking);
+    terminal::top(ranking, "site", 20, Some(100));
+}
+
 fn tops(snapshot: &Snapshot, histories: &[History], classifier: &Classifier) {
-    let show = |ranking: &Ranking| {
-        as_json(ranking);
-        terminal::heading(ranking);
-        terminal::top(ranking, "site", 20, Some(100));
-    };
     for by in [By::Line, By::Function, By::File, By::Module, By::Stack] {
         let sites = Sites::new(snapshot, by);
         for history in histories {
@@ -304,6 +316,44 @@ fn tables(snapshot: &Snapshot, histories: &[History]) {
         let table = source.table(name);
         Csv.write(&*table, out).unwrap();
         Parquet.write(&*table, out).unwrap();
+    }
+}
+
+/// Moments and windows that a user may name, and a log beside the snapshot.
+fn moments(snapshot: &Snapshot, histories: &[History], sites: &Sites) {
+    for at in
+        ["end", "peak:requested", "peak:reserved", "oom:1", "oom:2", "0", "3", "@0", "@1700000000000000", "step:1"]
+    {
+        let at: At = at.parse().unwrap();
+        for history in histories {
+            let Ok(moment) = history.moment(at) else { continue };
+            show(&ranking::rank(history, &Groups::Sites(sites), &Question::live(moment)));
+            as_json(&segments(history, moment, sites, &Questions::default()));
+        }
+    }
+    let evidence = Evidence { log: Some(&LOG), account: None };
+    if let Ok(found) = report(snapshot, histories, sites, At::Oom(Some(1)), Some(80 << 30), &evidence) {
+        terminal::report("file", &found, Some(100));
+    }
+    for window in ["..", "1..3", "..oom", "peak..", "@0..@9", "step:1..step:2", "2", "3..1"] {
+        let spec: WindowSpec = window.parse().unwrap();
+        for history in histories {
+            let steps = Steps::find(history);
+            let (Ok(window), Ok(end)) = (spec.resolve(history, steps.as_ref()), history.moment(At::End)) else {
+                continue;
+            };
+            for metric in [Metric::Allocated, Metric::BytesTime] {
+                let question = Question { measure: Measure::Over(metric, window), ..Question::live(end) };
+                show(&ranking::rank(history, &Groups::Sites(sites), &question));
+            }
+        }
+        let Ok(window) = window.parse::<Window>() else { continue };
+        let names = Names::new(snapshot, &NameOptions::default());
+        if let Ok(excerpt) = Excerpt::windowed(snapshot, histories, &window, names) {
+            let mut pickle = Vec::new();
+            Pickle.write(&excerpt, &mut pickle).unwrap();
+            load_bytes(&pickle, &LoadOptions::default()).unwrap_or_else(|error| panic!("a window: {error}"));
+        }
     }
 }
 
