@@ -310,7 +310,7 @@ fn windows_are_refused_where_they_mean_nothing() {
         run.stderr
     };
     assert!(refused(&[TRAIN, "--window", "200..100"]).contains("holds no event"));
-    assert!(refused(&[TRAIN, "--window", "0..99999"]).contains("numbered from 0"));
+    assert!(refused(&[TRAIN, "--window", "99999.."]).contains("numbered from 0"));
     assert!(refused(&["testdata/rig/2.6.0/multigpu.pickle", "--window", "1..5"]).contains("--device N"));
     let run = oomscope(["export", TRAIN, "-f", "requests", "--redact"]);
     assert!(run.status == 2 && run.stderr.contains("--redact"), "{}", run.stderr);

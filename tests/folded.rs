@@ -3,8 +3,9 @@
 mod common;
 
 use oomscope::analysis::folded::{Folded, Frames, fold};
-use oomscope::analysis::ranking::{Measure, Metric, Unit, Window};
+use oomscope::analysis::ranking::{Measure, Metric, Unit};
 use oomscope::analysis::sites::{By, Sites};
+use oomscope::analysis::window::Window;
 use oomscope::history::{At, History};
 
 /// Every history of the project's snapshots.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use oomscope::analysis::ranking::{WindowError, WindowSpec};
+use oomscope::analysis::window::{WindowError, WindowSpec};
 use oomscope::history::History;
 
 #[test]

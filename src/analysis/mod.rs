@@ -40,3 +40,4 @@ pub mod totals;
 pub mod trend;
 pub mod verdict;
 pub mod whatif;
+pub mod window;

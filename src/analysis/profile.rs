@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::ranking::{Measure, Metric, Tally, Window, chunks};
+use super::ranking::{Measure, Metric, Tally, chunks};
 use super::sites::Sites;
+use super::window::Window;
 use crate::history::{History, LifeId, Moment};
 
 /// One stack, or the reason why there is none.

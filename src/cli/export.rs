@@ -11,10 +11,11 @@ use super::atomic::{self, Existing};
 use super::input::Loaded;
 use super::tables::{self, TableArgs};
 use super::{Status, input};
+use crate::analysis::window::WindowSpec;
 use crate::export::tables::{Source, TableName};
 use crate::export::{
     Csv, Excerpt, Folded, Json, NameOptions, Names, Parquet, Perfetto, Pickle, Pprof, Requests, SeriesFormat,
-    SnapshotFormat, TableFormat, Window,
+    SnapshotFormat, TableFormat,
 };
 use crate::history::{At, History};
 
@@ -43,9 +44,9 @@ pub struct Args {
     #[arg(long)]
     force: bool,
     /// Keep the events from moment A to moment B, both included, and the memory after B: event numbers, @MICROSECONDS,
-    /// peak, oom:K or step:S; A.. goes to the dump
+    /// peak, oom:K or step:S; A.. goes to the dump, step:S alone is that step
     #[arg(long, value_name = "A..B")]
-    window: Option<Window>,
+    window: Option<WindowSpec>,
     /// Replace paths, user and host names and the program's own texts, equal ones by equal ones; what is torch's or a
     /// well-known package's stays
     #[arg(long)]
@@ -198,7 +199,7 @@ fn excerpt<'a>(args: &Args, loaded: &'a Loaded, histories: &[History<'a>]) -> Re
         redact_functions: args.redact_functions,
     };
     let names = Names::new(snapshot, &options);
-    let Some(window) = &args.window else { return Ok(Excerpt::new(snapshot, histories, names)) };
+    let Some(window) = args.window else { return Ok(Excerpt::new(snapshot, histories, names)) };
     if snapshot.host.is_some() {
         eprintln!("oomscope: {}: note: pinned host memory is left out of a window", loaded.path);
     }

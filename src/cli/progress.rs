@@ -4,15 +4,21 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{
+    BinaryBytes, HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
+};
 
 /// Work shorter than this shows nothing.
 const DELAY: Duration = Duration::from_millis(200);
 
 /// Characters of a file's name that are shown, so that the figures fit on a line.
 const NAME: usize = 30;
+
+/// All bars that are shown, one below the other: several files may be read at once.
+static SHOWN: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
 /// A bar for reading one file.
 pub struct Reading {
@@ -50,8 +56,7 @@ impl Reading {
             bar.set_style(style.with_key("rate", write_rate).with_key("left", write_left));
             bar.set_message(format!("reading {}", self.name));
             let bar = bar.with_elapsed(self.started.elapsed()).with_position(done);
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-            bar
+            SHOWN.add(bar)
         });
         bar.set_position(done);
     }
@@ -89,8 +94,7 @@ impl Step {
         if !stderr().is_terminal() {
             return Self(None);
         }
-        let bar = ProgressBar::new_spinner();
-        bar.set_draw_target(ProgressDrawTarget::stderr());
+        let bar = SHOWN.add(ProgressBar::new_spinner());
         bar.set_message(what);
         bar.enable_steady_tick(DELAY);
         Self(Some(bar))
@@ -118,7 +122,7 @@ impl Files {
             ProgressStyle::with_template("reading {bar:30} {pos}/{len} files, {eta} left")
                 .unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
-        bar.set_draw_target(ProgressDrawTarget::stderr());
+        let bar = SHOWN.add(bar);
         bar.enable_steady_tick(DELAY);
         Self(Some(bar))
     }

@@ -12,10 +12,11 @@ use super::args::InputArgs;
 use super::input::Loaded;
 use super::{Status, input, output};
 use crate::analysis::categories::{Classifier, Rules};
-use crate::analysis::ranking::{LifeGroups, WindowSpec, annotations, pools, streams};
+use crate::analysis::ranking::{LifeGroups, annotations, pools, streams};
 use crate::analysis::series::{Series, SeriesOptions, Unit, What, by_size, grouped};
 use crate::analysis::sites::{By, Sites};
 use crate::analysis::steps::Steps;
+use crate::analysis::window::WindowSpec;
 use crate::history::History;
 use crate::render::timeline::{MAX_COLUMNS, TimelineOptions, timeline_svg, timeline_text};
 

@@ -12,10 +12,11 @@ use super::input::Loaded;
 use super::{Status, input, output};
 use crate::analysis::categories::{self, Classifier, Rules};
 use crate::analysis::ranking::{
-    self, Attribution, Document, Groups, LifeGroups, Measure, Metric, Question, Ranking, TreeDocument, WindowSpec, rank,
+    self, Attribution, Document, Groups, LifeGroups, Measure, Metric, Question, Ranking, TreeDocument, rank,
 };
 use crate::analysis::sites::{By, FrameRules, Sites, stacks_under};
 use crate::analysis::steps::Steps;
+use crate::analysis::window::WindowSpec;
 use crate::history::History;
 use crate::render::terminal;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::WindowError;
+use crate::analysis::window::WindowError;
 use crate::pickle::write::WriteError;
 
 /// Why an export could not be written. The text does not name the file: the caller knows it.
@@ -20,6 +20,23 @@ pub enum ExportError {
     /// There is no such window.
     #[error(transparent)]
     Window(#[from] WindowError),
+    /// Event numbers of several devices mean different times.
+    #[error("events are numbered on each device: choose one with --device N, or name times (@MICROSECONDS) or steps")]
+    ManyDevices,
+    /// Nothing happened in the window.
+    #[error("the window holds no event: its end lies before its start, or nothing was recorded in between")]
+    EmptyWindow,
+    /// The segments after the last event do not follow from the trace.
+    #[error(
+        "device {device}: which memory was mapped after event {event} does not follow from the trace, so that no \
+         snapshot can be made of it: end the window at the dump (A..)"
+    )]
+    Layout {
+        /// Device ordinal.
+        device: i64,
+        /// The last event of the window.
+        event: u32,
+    },
     /// The format describes one device.
     #[error("this format describes one device, but the file has {0}: choose one with --device N")]
     OneDevice(usize),

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::window::{Window, WindowError};
-use super::{Names, Result};
+use super::{ExportError, Names, Result};
+use crate::analysis::steps::Steps;
+use crate::analysis::window::WindowSpec;
 use crate::history::{History, LiveBlock, State, StateRange};
 use crate::snapshot::{Block, BlockHistory, BlockState, Device, HistoryRows, Schema, Segment, Snapshot, StackId};
 
@@ -54,16 +55,16 @@ impl<'a> Excerpt<'a> {
     pub fn windowed(
         snapshot: &'a Snapshot,
         histories: &[History<'a>],
-        window: &Window,
+        window: WindowSpec,
         names: Names<'a>,
     ) -> Result<Self> {
         if histories.len() > 1 && !window.is_common() {
-            return Err(WindowError::ManyDevices.into());
+            return Err(ExportError::ManyDevices);
         }
         let mut devices = Vec::with_capacity(histories.len());
         let mut times: Option<(u64, u64)> = None;
         for history in histories {
-            let events = window.events(history)?;
+            let events = events(window, history)?;
             if !events.is_empty()
                 && let (Some(first), Some(last)) = (history.time_us(events.start), history.time_us(events.end - 1))
             {
@@ -72,11 +73,11 @@ impl<'a> Excerpt<'a> {
             devices.push(after(history, events)?);
         }
         if devices.iter().all(|device| device.events.is_empty()) {
-            return Err(WindowError::Empty.into());
+            return Err(ExportError::EmptyWindow);
         }
         devices.sort_by_key(|device| device.ordinal);
         let open = |end: Option<_>, limit, time| if end.is_none() { limit } else { time };
-        let times = times.map(|(first, last)| (open(window.from, 0, first), open(window.to, u64::MAX, last)));
+        let times = times.map(|(first, last)| (open(window.first, 0, first), open(window.last, u64::MAX, last)));
         Ok(Self { snapshot, devices, host: None, times, names })
     }
 
@@ -84,6 +85,15 @@ impl<'a> Excerpt<'a> {
     pub fn has_time(&self, time_us: u64) -> bool {
         self.times.is_none_or(|(first, last)| (first..=last).contains(&time_us))
     }
+}
+
+/// The events of `history` in `window`; none of a device that is known at the dump only.
+fn events(window: WindowSpec, history: &History) -> Result<Range<u32>> {
+    if history.events() == 0 {
+        return Ok(0..0);
+    }
+    let steps = if window.names_steps() { Steps::find(history) } else { None };
+    Ok(window.range(history, steps.as_ref())?)
 }
 
 fn whole<'a>(snapshot: &'a Snapshot, device: &Device) -> DeviceExcerpt<'a> {
@@ -103,13 +113,13 @@ fn after<'a>(history: &History<'a>, events: Range<u32>) -> Result<DeviceExcerpt<
         return Ok(DeviceExcerpt { events: rows, ..whole(history.snapshot, history.device) });
     }
     let state = history.state(events.end);
-    let layout = WindowError::Layout { device: history.device.ordinal, event: events.end.saturating_sub(1) };
+    let layout = || ExportError::Layout { device: history.device.ordinal, event: events.end.saturating_sub(1) };
     if !state.is_sound {
-        return Err(layout.into());
+        return Err(layout());
     }
     let mut memory = Memory::new(history);
     for range in &state.ranges {
-        memory.add(&state, range).ok_or_else(|| layout.clone())?;
+        memory.add(&state, range).ok_or_else(layout)?;
     }
     Ok(DeviceExcerpt {
         ordinal: history.device.ordinal,

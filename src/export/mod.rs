@@ -21,7 +21,6 @@ mod redact;
 mod requests;
 mod role;
 pub mod tables;
-mod window;
 
 use std::io::Write;
 
@@ -37,7 +36,6 @@ pub use pickle::Pickle;
 pub use pprof::Pprof;
 pub use requests::Requests;
 pub use role::Role;
-pub use window::{Window, WindowError};
 
 use crate::history::History;
 use tables::Table;

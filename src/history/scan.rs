@@ -94,7 +94,7 @@ fn match_final_blocks(
     for segment in snapshot.segments_of(device) {
         for block in snapshot.blocks_of(segment).iter().filter(|block| block.is_active()) {
             let known = open.remove(&block.address).filter(|&life| {
-                let same = is_same(lives.requested(life), block, rules);
+                let same = is_same(lives.requested(life), block, rules) && (!device.cut || agrees(lives, life, block));
                 if !same {
                     health.vanished_blocks += 1;
                     lives.end_unrecorded(life, last);
@@ -127,6 +127,14 @@ fn match_final_blocks(
         health.vanished_blocks += 1;
         lives.end_unrecorded(life, last);
     }
+}
+
+/// Whether `block` has the stack and the state that the trace gives `life`. Where the rest of the trace is lost, another
+/// block may have come to the same address since.
+fn agrees(lives: &Lives, life: LifeId, block: &Block) -> bool {
+    let stack = lives.stack(life);
+    let same_stack = stack == block.stack || !stack.has_frames() || !block.stack.has_frames();
+    same_stack && (lives.freed_at(life) == NEVER || block.state == BlockState::Pending)
 }
 
 /// Whether a request recorded in the trace can be the one that holds `block`. Restored graph pools record rounded

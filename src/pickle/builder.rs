@@ -9,6 +9,8 @@ pub trait Builder {
     type Value: Copy;
     /// A handle as the memo keeps it. It has an entry for every container of a file, so that this should be small.
     type Kept: Copy;
+    /// What is known of an entry by its keys.
+    type EntryKeys;
 
     /// What the memo keeps of `value`.
     fn keep(&mut self, value: Self::Value) -> Self::Kept;
@@ -40,16 +42,16 @@ pub trait Builder {
     /// Sets `pairs` (key, value, key, value …; always an even number) in `dict`.
     fn set_items(&mut self, dict: Self::Value, pairs: &[Self::Value]) -> Result<(), BuildError>;
 
-    /// Whether a dict with these keys, in this order, may come by [`set_entry`](Self::set_entry): those of which a file
-    /// has most. When a dict may, one with the first of its keys alone may, too.
-    fn is_entry(&self, _keys: &[Self::Value]) -> bool {
-        false
-    }
-    /// What [`set_items`](Self::set_items) does, for a dict that is still empty and [is an entry](Self::is_entry).
-    fn set_entry(&mut self, dict: Self::Value, keys: &[Self::Value], values: &[Self::Value]) -> Result<(), BuildError> {
-        let pairs: Vec<_> = keys.iter().zip(values).flat_map(|(&key, &value)| [key, value]).collect();
-        self.set_items(dict, &pairs)
-    }
+    /// What [`set_entry`](Self::set_entry) needs to know of these keys, when a dict that has them, in this order, may come
+    /// by it: those of which a file has most. When a dict may, one with the first of its keys alone may, too.
+    fn entry_keys(&self, keys: &[Self::Value]) -> Option<Self::EntryKeys>;
+    /// What [`set_items`](Self::set_items) does with `keys` and one of `values` for each, for a dict that is still empty.
+    fn set_entry(
+        &mut self,
+        dict: Self::Value,
+        keys: &Self::EntryKeys,
+        values: &[Self::Value],
+    ) -> Result<(), BuildError>;
     /// A new list with the items that `list` got in one batch. `None` when it may have changed since, or one of its
     /// items.
     fn list_like(&mut self, _list: Self::Value) -> Option<Self::Value> {

@@ -52,7 +52,7 @@ pub struct Machine<B: Builder> {
     /// Stack heights at the open MARKs.
     marks: Vec<usize>,
     memo: Memo<B::Kept>,
-    repeats: Repeats<B::Value>,
+    repeats: Repeats<B>,
     limits: Limits,
     /// Bytes used so far.
     offset: u64,

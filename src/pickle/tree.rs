@@ -85,6 +85,7 @@ impl Tree {
 impl Builder for Tree {
     type Value = usize;
     type Kept = usize;
+    type EntryKeys = Vec<usize>;
     fn keep(&mut self, value: usize) -> usize {
         value
     }
@@ -133,8 +134,12 @@ impl Builder for Tree {
         }
         Ok(())
     }
-    fn is_entry(&self, _keys: &[usize]) -> bool {
-        true
+    fn entry_keys(&self, keys: &[usize]) -> Option<Vec<usize>> {
+        Some(keys.to_vec())
+    }
+    fn set_entry(&mut self, dict: usize, keys: &Vec<usize>, values: &[usize]) -> Result<(), BuildError> {
+        let pairs: Vec<usize> = keys.iter().zip(values).flat_map(|(&key, &value)| [key, value]).collect();
+        self.set_items(dict, &pairs)
     }
     fn kind(&self, value: usize) -> Kind {
         match &self.nodes[value] {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::keys;
+use super::schema::Schema;
 use crate::allocator::TorchVersion;
 
 /// Where a file comes from.
@@ -60,8 +61,8 @@ impl Format {
 
 /// What a bracket is inferred from.
 pub(super) struct Evidence<'a> {
-    /// Known keys that occurred in rows, one bit each.
-    pub(super) rows: u64,
+    /// Keys of the rows.
+    pub(super) schema: &'a Schema,
     /// Keys of the top level; `None` when it is a list.
     pub(super) top: Option<&'a [u32]>,
     /// Keys of the settings.
@@ -74,26 +75,26 @@ pub(super) struct Evidence<'a> {
 
 /// The oldest release that fits, and the first that does not (snapshot format: what changed in each release).
 pub(super) fn bracket(evidence: &Evidence) -> (Option<TorchVersion>, Option<TorchVersion>) {
-    let row = |key: u32| evidence.rows & (1 << key) != 0;
+    let Schema { event, block, segment, .. } = evidence.schema;
     let top = |key: u32| evidence.top.is_some_and(|keys| keys.contains(&key));
     let setting = |key: u32| evidence.settings.contains(&key);
     let is_dict = evidence.top.is_some();
     let has_settings = !evidence.settings.is_empty();
     // Release, whether its key is there, and whether its absence means an older release.
     let steps = [
-        ((2, 15), row(keys::INTERNAL_METADATA), false),
+        ((2, 15), event.has_id(keys::INTERNAL_METADATA), false),
         ((2, 14), top(keys::HOST_SEGMENTS), is_dict),
         ((2, 13), setting(keys::MAX_CACHED_SIZE), has_settings),
-        ((2, 12), row(keys::POOL_ID), evidence.has_events),
-        ((2, 10), row(keys::USER_METADATA), evidence.has_events),
+        ((2, 12), event.has_id(keys::POOL_ID), evidence.has_events),
+        ((2, 10), event.has_id(keys::USER_METADATA), evidence.has_events),
         ((2, 9), setting(keys::GRAPH_CAPTURE_REUSE), has_settings),
-        ((2, 8), row(keys::COMPILE_CONTEXT), evidence.has_events),
+        ((2, 8), event.has_id(keys::COMPILE_CONTEXT), evidence.has_events),
         ((2, 5), top(keys::EXTERNAL_ANNOTATIONS), is_dict),
         ((2, 3), top(keys::ALLOCATOR_SETTINGS), is_dict),
-        ((2, 2), row(keys::TIME_US), evidence.has_events),
-        ((2, 1), row(keys::ADDRESS), evidence.has_blocks),
-        ((2, 0), is_dict || row(keys::REQUESTED_SIZE), evidence.has_blocks),
-        ((1, 13), row(keys::HISTORY) || row(keys::STREAM), evidence.has_blocks),
+        ((2, 2), event.has_id(keys::TIME_US), evidence.has_events),
+        ((2, 1), block.has_id(keys::ADDRESS), evidence.has_blocks),
+        ((2, 0), is_dict || block.has_id(keys::REQUESTED_SIZE), evidence.has_blocks),
+        ((1, 13), block.has_id(keys::HISTORY) || segment.has_id(keys::STREAM), evidence.has_blocks),
     ];
     let version = |(major, minor)| TorchVersion::new(major, minor);
     let at_least = steps.iter().find(|(_, present, _)| *present).map(|(release, ..)| version(*release));

@@ -131,11 +131,13 @@ impl<T: Row> Table<T> {
         self.rows.capacity() * size_of::<T>() + kept(&self.table)
     }
 
+    #[inline]
     pub(super) fn intern(&mut self, value: T) -> Result<u32, BuildError> {
         // Neighbouring rows mostly repeat the value.
-        if self.rows[self.last as usize] == value {
-            return Ok(self.last);
-        }
+        if self.rows[self.last as usize] == value { Ok(self.last) } else { self.intern_another(value) }
+    }
+
+    fn intern_another(&mut self, value: T) -> Result<u32, BuildError> {
         let hash = self.seed.hash_one(value);
         let (rows, seed) = (&self.rows, &self.seed);
         if let Some(&id) = self.table.find(hash, |&id| rows[id as usize] == value) {

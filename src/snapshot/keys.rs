@@ -1,5 +1,6 @@
 //! Strings that the format gives a meaning, interned first so that their ids are constants.
 
+use super::events::Action;
 use super::ids::StrId;
 
 macro_rules! keys {
@@ -74,12 +75,24 @@ keys! {
     INACTIVE = "inactive",
 }
 
+/// The actions whose names the format knows. Their ids follow those of the known strings, in this order.
+pub(super) const ACTIONS: &[Action] = match &Action::ALL {
+    [named @ .., Action::Other] => named,
+    _ => panic!("the last action is any other"),
+};
+
+/// The action that the string `id` names, if the format knows it.
+#[inline]
+pub(super) fn action(id: StrId) -> Option<Action> {
+    ACTIONS.get(id.0.wrapping_sub(COUNT) as usize).copied()
+}
+
 /// The id of a known string.
 pub(super) const fn id(key: u32) -> StrId {
     StrId(key)
 }
 
-// `SnapshotBuilder::seen` has one bit a key.
+// `Keys` has one bit a key.
 const _: () = assert!(COUNT <= 64);
 // `StrId::default()` is the empty string.
 const _: () = assert!(EMPTY == 0);

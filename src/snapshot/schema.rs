@@ -15,6 +15,11 @@ impl Keys {
         keys::TEXTS.iter().position(|text| *text == key).is_some_and(|at| self.0 & (1 << at) != 0)
     }
 
+    /// Whether the known string `key` is in it.
+    pub(super) fn has_id(self, key: u32) -> bool {
+        self.0 & (1 << key) != 0
+    }
+
     #[inline]
     pub(super) fn insert(&mut self, key: StrId) {
         if key.0 < keys::COUNT {

@@ -14,8 +14,8 @@ use oomscope::analysis::info::info;
 use oomscope::analysis::layout::{Layout, LayoutOptions, layout_by};
 use oomscope::analysis::leaks::{compare, leaks};
 use oomscope::analysis::ranking::{
-    self, Attribution, Groups, LifeGroups, Measure, Metric, Question, Ranking, WindowSpec, annotations,
-    compile_regions, pools, streams,
+    self, Attribution, Groups, LifeGroups, Measure, Metric, Question, Ranking, annotations, compile_regions, pools,
+    streams,
 };
 use oomscope::analysis::report::{Report, report};
 use oomscope::analysis::segments::{Questions, SegmentOrder, segments};
@@ -24,10 +24,11 @@ use oomscope::analysis::sites::{By, Sites};
 use oomscope::analysis::steps::Steps;
 use oomscope::analysis::verdict::Evidence;
 use oomscope::analysis::whatif::{self, whatif};
+use oomscope::analysis::window::WindowSpec;
 use oomscope::export::tables::{Source, TableName};
 use oomscope::export::{
     self, Csv, Excerpt, Json, NameOptions, Names, Parquet, Perfetto, Pickle, Pprof, Requests, SeriesFormat,
-    SnapshotFormat, TableFormat, Window,
+    SnapshotFormat, TableFormat,
 };
 use oomscope::history::{At, History};
 use oomscope::oom::{Log, Marks, read};
@@ -291,7 +292,7 @@ fn exports(snapshot: &Snapshot, histories: &[History]) {
     drop(whole);
     let redact = NameOptions { redact: true, redact_functions: true, ..NameOptions::default() };
     Json.write(&Excerpt::new(snapshot, histories, Names::new(snapshot, &redact)), out).unwrap();
-    if let Ok(excerpt) = Excerpt::windowed(snapshot, histories, &Window::default(), plain()) {
+    if let Ok(excerpt) = Excerpt::windowed(snapshot, histories, WindowSpec::default(), plain()) {
         Pickle.write(&excerpt, out).unwrap();
     }
     // These say what the file lacks for them.
@@ -347,9 +348,8 @@ fn moments(snapshot: &Snapshot, histories: &[History], sites: &Sites) {
                 show(&ranking::rank(history, &Groups::Sites(sites), &question));
             }
         }
-        let Ok(window) = window.parse::<Window>() else { continue };
         let names = Names::new(snapshot, &NameOptions::default());
-        if let Ok(excerpt) = Excerpt::windowed(snapshot, histories, &window, names) {
+        if let Ok(excerpt) = Excerpt::windowed(snapshot, histories, spec, names) {
             let mut pickle = Vec::new();
             Pickle.write(&excerpt, &mut pickle).unwrap();
             load_bytes(&pickle, &LoadOptions::default()).unwrap_or_else(|error| panic!("a window: {error}"));

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use oomscope::allocator::{AllocatorSettings, RunOptions, TorchVersion, Workload, WorkloadRun};
 use oomscope::analysis::categories::Rules;
 use oomscope::analysis::check::{Growth, baseline, is_baseline, parse_share};
-use oomscope::analysis::ranking::WindowSpec;
+use oomscope::analysis::window::WindowSpec;
 use oomscope::history::At;
 use oomscope::oom::estimate::{Dtype, ModelConfig, Plan, Shard, Training, estimate};
 use oomscope::oom::reconcile::{Sources, reconcile};
@@ -163,7 +163,6 @@ fn flags(text: &str) {
     let _ = parse_share(flag);
     let _ = flag.parse::<At>();
     let _ = flag.parse::<WindowSpec>();
-    let _ = flag.parse::<oomscope::export::Window>();
     let _ = flag.parse::<TorchVersion>();
     if let Ok(growth) = flag.parse::<Growth>() {
         growth.most(u64::MAX);

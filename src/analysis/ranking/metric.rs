@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Question;
 use super::groups::Groups;
-use super::window::Window;
+use crate::analysis::window::Window;
 use crate::history::{At, History, LifeId, Moment, NEVER};
 
 /// What is counted over a window.

@@ -4,7 +4,6 @@ mod groups;
 mod metric;
 mod stacks;
 mod tree;
-mod window;
 
 use std::collections::BTreeMap;
 
@@ -15,9 +14,9 @@ pub(in crate::analysis) use metric::chunks;
 pub use metric::{Measure, Metric, Tally, Unit};
 pub use stacks::{StackFrame, StackRow};
 pub use tree::{Branch, Tree, TreeDocument, tree};
-pub use window::{Bound, Window, WindowError, WindowSpec};
 
 use super::sites::{By, Site, Sites};
+use super::window::Window;
 use crate::history::{History, Moment};
 
 /// How the bytes of a stack are attributed.
@@ -163,7 +162,8 @@ pub fn allocated(history: &History, sites: &Sites) -> Option<Ranking> {
 /// What was allocated in the first thousand events, by stream:
 ///
 /// ```
-/// use oomscope::analysis::ranking::{self, Attribution, Groups, Measure, Metric, Question, WindowSpec};
+/// use oomscope::analysis::ranking::{self, Attribution, Groups, Measure, Metric, Question};
+/// use oomscope::analysis::window::WindowSpec;
 /// use oomscope::history::History;
 /// use oomscope::snapshot::{LoadOptions, Source, load};
 ///

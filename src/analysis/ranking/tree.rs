@@ -8,7 +8,7 @@ use super::super::sites::{Site, Sites};
 use super::Question;
 use super::groups::Groups;
 use super::metric::{Tally, Unit, by_slot};
-use super::window::Window;
+use crate::analysis::window::Window;
 use crate::history::{History, Moment};
 use crate::snapshot::{FrameId, StackId};
 

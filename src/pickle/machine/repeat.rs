@@ -8,7 +8,7 @@
 use std::hash::BuildHasher;
 
 use super::super::opcode::*;
-use super::operand::{Operand, operand, reference};
+use super::operand::{AHEAD, Operand, Scalar, operand, reference, scalar};
 use super::{Builder, Fault, Machine};
 
 /// Lists that are remembered.
@@ -20,47 +20,73 @@ const LONGEST_LIST: usize = 1 << 12;
 /// Keys of the largest entry that is carried out at once; the format has 12.
 const MOST_KEYS: usize = 16;
 
+/// Bytes at which a key and the start of its value are looked at together: a long reference and the longest integer.
+const WINDOW: usize = 5 + AHEAD + 1;
+
 /// What was seen before.
-pub(super) struct Repeats<V> {
+pub(super) struct Repeats<B: Builder> {
     /// Whether shortcuts are taken at all.
     pub(super) enabled: bool,
     /// The keys of the last entry as they are written, and what they are.
     written: Vec<Key>,
-    keys: Vec<V>,
-    /// The values of the entry at hand; kept to be reused, as is the next.
-    values: Vec<V>,
-    items: Vec<V>,
-    /// References of a list, and the list: each at the place that the hash of the references names. A newer one takes
-    /// the place of an older one, so that memory is bounded and only repetition counts.
-    lists: Vec<Option<(Box<[u8]>, V)>>,
+    keys: Vec<B::Value>,
+    known: Option<B::EntryKeys>,
+    /// The values of the entry at hand, one for each key; kept to be reused, as are the items of a list.
+    values: Vec<B::Value>,
+    items: Vec<B::Value>,
+    /// Each list at the place that the hash of its references names. A newer one takes the place of an older one, so
+    /// that memory is bounded and only repetition counts.
+    lists: Vec<Option<Seen<B::Value>>>,
     /// Bytes of the references in `lists`.
     referring: usize,
 }
 
-/// A reference as it is written.
+/// References of a list, and the list.
+type Seen<V> = (Box<[u8]>, V);
+
+/// A key of an entry.
+#[derive(Clone, Copy)]
 struct Key {
+    /// The reference as it is written, and which bits of the word it takes.
     bytes: u64,
+    mask: u64,
     length: usize,
+    /// Whether its value is a pair, which starts like an integer.
+    has_pair: bool,
 }
 
 impl Key {
+    /// The key of `length` bytes that `word` starts with.
+    fn new(word: u64, length: usize, has_pair: bool) -> Self {
+        let mask = (1 << (8 * length)) - 1;
+        Self { bytes: word & mask, mask, length, has_pair }
+    }
+
     /// Whether the input that starts with `word` starts with this key.
     #[inline]
     fn starts(&self, word: u64) -> bool {
-        (word ^ self.bytes) << (64 - 8 * self.length) == 0
+        word & self.mask == self.bytes
+    }
+
+    /// What follows the key in the window that starts with it.
+    #[inline]
+    fn behind<'a>(&self, window: &'a [u8; WINDOW]) -> &'a [u8; AHEAD] {
+        let [_, _, short @ .., _, _, _, _] = window;
+        let [_, _, _, _, _, long @ .., _] = window;
+        if self.length == 2 { short } else { long }
     }
 }
 
-impl<V> Repeats<V> {
+impl<B: Builder> Repeats<B> {
     pub(super) fn new(enabled: bool) -> Self {
-        let (written, keys, values, items, lists, referring) = Default::default();
-        Self { enabled, written, keys, values, items, lists, referring }
+        let (written, keys, known, values, items, lists, referring) = Default::default();
+        Self { enabled, written, keys, known, values, items, lists, referring }
     }
 
     /// Bytes of memory that grow with the file.
     pub(super) fn kept(&self) -> usize {
-        self.items.capacity() * size_of::<V>()
-            + self.lists.capacity() * size_of::<Option<(Box<[u8]>, V)>>()
+        self.items.capacity() * size_of::<B::Value>()
+            + self.lists.capacity() * size_of::<Option<Seen<B::Value>>>()
             + self.referring
     }
 }
@@ -110,37 +136,46 @@ impl<B: Builder> Machine<B> {
 
         let dict = self.builder.dict();
         self.memoize(dict);
-        self.repeats.values.clear();
-        let mut at = start + 3;
-        for place in 0..self.repeats.written.len() {
-            let key = &self.repeats.written[place];
-            let after = at + key.length;
-            let same = input[at..].first_chunk().is_some_and(|&bytes| key.starts(u64::from_le_bytes(bytes)));
-            if !same {
-                return Ok(self.give_way(dict, at));
+        let (mut place, mut at) = (0, start + 3);
+        while let Some(&key) = self.repeats.written.get(place) {
+            let Some(window) = input[at..].first_chunk::<WINDOW>() else { break };
+            if !window.first_chunk().is_some_and(|&word| key.starts(u64::from_le_bytes(word))) {
+                break;
             }
-            let Some((operand, length)) = operand(&input[after..]) else { return Ok(self.give_way(dict, at)) };
-            let end = after + length;
-            let Some(value) = self.value(operand, base + end as u64)? else { return Ok(self.give_way(dict, at)) };
-            self.repeats.values.push(value);
-            at = end;
+            let behind = at + key.length;
+            let (value, length) = match scalar(key.behind(window)) {
+                Some((Scalar::Int(value), length)) if !key.has_pair => (self.builder.int(value), length),
+                Some((Scalar::Reference(index), length)) => {
+                    let Some(kept) = self.memo.get(index) else { break };
+                    (self.builder.recall(kept), length)
+                }
+                _ => {
+                    let Some((operand, length)) = operand(&input[behind..]) else { break };
+                    let Some(value) = self.value(operand, base + (behind + length) as u64)? else { break };
+                    (value, length)
+                }
+            };
+            self.repeats.values[place] = value;
+            (place, at) = (place + 1, behind + length);
         }
-        if input.get(at) != Some(&SETITEMS) {
-            return Ok(self.give_way(dict, at));
-        }
+        let is_whole = place == self.repeats.written.len() && input.get(at) == Some(&SETITEMS);
+        let Some(keys) = self.repeats.known.as_ref().filter(|_| is_whole) else {
+            return Ok(self.give_way(dict, place, at));
+        };
         self.offset = base + at as u64;
-        self.builder.set_entry(dict, &self.repeats.keys, &self.repeats.values)?;
+        self.builder.set_entry(dict, keys, &self.repeats.values)?;
         self.stack.push(dict);
         Ok(at + 1)
     }
 
-    /// Leaves an unfinished `dict` to the opcode loop: its pairs so far on the stack, above a MARK. The keys have
+    /// Leaves an unfinished `dict` to the opcode loop: its first `pairs` on the stack, above a MARK. The keys have
     /// changed: those of the next entry are to be learnt.
     #[cold]
-    fn give_way(&mut self, dict: B::Value, at: usize) -> usize {
+    fn give_way(&mut self, dict: B::Value, pairs: usize, at: usize) -> usize {
         self.stack.push(dict);
         self.marks.push(self.stack.len());
-        self.stack.extend(self.repeats.keys.iter().zip(&self.repeats.values).flat_map(|(&key, &value)| [key, value]));
+        let pairs = self.repeats.keys.iter().zip(&self.repeats.values).take(pairs);
+        self.stack.extend(pairs.flat_map(|(&key, &value)| [key, value]));
         self.repeats.written.clear();
         at
     }
@@ -155,20 +190,21 @@ impl<B: Builder> Machine<B> {
         if !learnt {
             self.repeats.written.clear();
         }
+        // Each is replaced before it is read.
+        self.repeats.values.clone_from(&self.repeats.keys);
         learnt
     }
 
     fn read_keys(&mut self, mut input: &[u8]) -> Option<()> {
-        let Repeats { written, keys, .. } = &mut self.repeats;
+        let Repeats { written, keys, known, .. } = &mut self.repeats;
         while *input.first()? != SETITEMS && keys.len() < MOST_KEYS {
             let (index, length) = reference(input)?;
-            written.push(Key { bytes: u64::from_le_bytes(*input.first_chunk()?), length });
+            let word = u64::from_le_bytes(*input.first_chunk()?);
             keys.push(self.builder.recall(self.memo.get(index)?));
             // Most dicts that are no entries are known by their first key.
-            if !self.builder.is_entry(keys) {
-                return None;
-            }
-            let (_, skipped) = operand(&input[length..])?;
+            *known = Some(self.builder.entry_keys(keys)?);
+            let (value, skipped) = operand(&input[length..])?;
+            written.push(Key::new(word, length, matches!(value, Operand::Pair(..))));
             input = &input[length + skipped..];
         }
         Some(())
@@ -179,8 +215,8 @@ impl<B: Builder> Machine<B> {
     #[inline]
     fn value(&mut self, operand: Operand, end: u64) -> Result<Option<B::Value>, Fault> {
         Ok(match operand {
-            Operand::Reference(index) => self.recall(index),
-            Operand::Int(value) => Some(self.builder.int(value)),
+            Operand::Scalar(Scalar::Reference(index)) => self.recall(index),
+            Operand::Scalar(Scalar::Int(value)) => Some(self.builder.int(value)),
             Operand::Pair(first, second) => {
                 let items = [self.builder.int(first), self.builder.int(second)];
                 let tuple = self.builder.tuple(&items);

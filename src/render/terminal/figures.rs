@@ -1,7 +1,8 @@
 //! Figures of a ranking in words.
 
 use super::moment_text;
-use crate::analysis::ranking::{Unit, Window};
+use crate::analysis::ranking::Unit;
+use crate::analysis::window::Window;
 use crate::history::Moment;
 use crate::units::{bytes, count, duration};
 

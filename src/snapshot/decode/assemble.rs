@@ -176,7 +176,7 @@ impl SnapshotBuilder {
         };
 
         let evidence = Evidence {
-            rows: self.seen,
+            schema: &self.schema,
             top: parts.keys.as_deref(),
             settings: &parts.settings_keys,
             has_events: !self.events.is_empty(),
@@ -352,7 +352,7 @@ impl SnapshotBuilder {
         if dropped > 0 {
             warnings.push(Warning::DroppedItems { list: name, count: dropped });
         }
-        let has_addresses = self.seen & (1 << keys::ADDRESS) != 0;
+        let has_addresses = self.schema.block.has_id(keys::ADDRESS);
         table.segments.reserve_exact(rows.len());
         let mut missing = 0;
         for row in rows {
@@ -391,9 +391,9 @@ impl SnapshotBuilder {
     /// The rows of one device's trace. An entry belongs to one trace, once: what was `used` before is left out.
     fn trace(&mut self, list: u32, used: &mut Used, warnings: &mut Vec<Warning>) -> Result<Range<usize>, BuildError> {
         if let ListSlot::Rows(Shape::Event, at) = self.lists.get(list) {
-            let rows = self.ranges[at as usize].start as usize..self.ranges[at as usize].end as usize;
+            let rows = self.ranges[at as usize].clone();
             if used.take_all(rows.clone()) {
-                return Ok(rows);
+                return Ok(rows.start as usize..rows.end as usize);
             }
         }
         let mut rows = self.list_rows(list, Shape::Event)?;
@@ -465,32 +465,40 @@ impl SegmentTable {
     }
 }
 
-/// Which rows of a table were used: a few bytes can refer to the same row again and again.
-struct Used(Vec<bool>);
+/// Which rows of a table were used, one bit each: a few bytes can refer to the same row again and again.
+struct Used(Vec<u64>);
 
 impl Used {
+    /// Of a table of so many `rows`.
     fn of(rows: usize) -> Self {
-        Self(vec![false; rows])
+        Self(vec![0; rows.div_ceil(64)])
     }
 
     /// Uses `row`, unless it was used before. Rows may be added meanwhile.
     fn take(&mut self, row: u32) -> bool {
-        let at = row as usize;
+        let (at, bit) = (row as usize / 64, 1 << (row % 64));
         if at >= self.0.len() {
-            self.0.resize(at + 1, false);
+            self.0.resize(at + 1, 0);
         }
-        !std::mem::replace(&mut self.0[at], true)
+        let is_new = self.0[at] & bit == 0;
+        self.0[at] |= bit;
+        is_new
     }
 
     /// Uses all of `rows`, unless one was used before.
-    fn take_all(&mut self, rows: Range<usize>) -> bool {
-        match self.0.get_mut(rows) {
-            Some(rows) if !rows.contains(&true) => {
-                rows.fill(true);
-                true
-            }
-            _ => false,
+    fn take_all(&mut self, rows: Range<u32>) -> bool {
+        let words = rows.start as usize / 64..(rows.end as usize).div_ceil(64);
+        let masks = words.clone().map(|word| {
+            let below = (rows.start as usize).saturating_sub(64 * word);
+            let above = (64 * (word + 1)).saturating_sub(rows.end as usize);
+            u64::MAX << below & u64::MAX >> above
+        });
+        let Some(bits) = self.0.get_mut(words) else { return false };
+        let is_new = bits.iter().zip(masks.clone()).all(|(bits, mask)| bits & mask == 0);
+        if is_new {
+            bits.iter_mut().zip(masks).for_each(|(bits, mask)| *bits |= mask);
         }
+        is_new
     }
 }
 
@@ -506,4 +514,21 @@ fn devices(segments: &[Segment], traces: &[Range<usize>]) -> Vec<Device> {
         Device { ordinal, segments: start..end, events, consistent: true, cut: false }
     };
     ordinals.into_iter().map(device).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_used_once() {
+        let mut used = Used::of(300);
+        assert!(used.take_all(60..130));
+        assert!(!used.take_all(129..200), "one of them was used");
+        assert!(used.take_all(130..300) && used.take_all(0..60) && used.take_all(7..7));
+        assert!((0..300).all(|row| !used.take(row)));
+        assert!(used.take(1000), "rows that were added");
+        assert!(!used.take(1000) && used.take(999));
+        assert!(!used.take_all(900..5000), "not all of them exist");
+    }
 }

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::events::EventKeys;
 use super::shape::Shape;
 use super::slots::{DictSlot, ListSlot, Slots};
 use super::word::{Item, Short, Wide, Word};
 use crate::pickle::{BuildError, Builder, Kind};
-use crate::snapshot::events::{Action, Events};
+use crate::snapshot::events::Events;
 use crate::snapshot::ids::{FrameId, MAX_ROWS, PoolId, StrId, StreamId};
 use crate::snapshot::intern::{Frame, Stacks, Strings, Table};
 use crate::snapshot::keys;
@@ -67,16 +68,12 @@ pub(in crate::snapshot) struct SnapshotBuilder {
     pub(super) extras: Extras,
     pub(super) schema: Schema,
     pub(super) annotations: Vec<Annotation>,
-    /// Ids of the action names met so far.
-    pub(super) actions: Vec<(StrId, Action)>,
     /// Actions that are not in [`Action`], with their counts.
     pub(super) unknown_actions: BTreeMap<StrId, u64>,
     /// Keys of known shapes that the format does not name, with their counts.
     pub(super) unknown_keys: BTreeMap<(Shape, StrId), u64>,
     /// Strings that were cut to [`MAX_TEXT`].
     pub(super) cut_texts: u64,
-    /// Which known keys occurred in a row, one bit each.
-    pub(super) seen: u64,
     /// Sizes that were cut to [`MAX_SIZE`].
     pub(super) implausible_sizes: u64,
     /// Whether an empty container was filled with nothing, as only the C++ writer does.
@@ -101,7 +98,8 @@ pub(in crate::snapshot) struct SnapshotBuilder {
 impl SnapshotBuilder {
     pub(in crate::snapshot) fn new() -> Self {
         let mut strings = Strings::default();
-        for (id, text) in keys::TEXTS.iter().enumerate() {
+        let actions = keys::ACTIONS.iter().map(|action| action.name());
+        for (id, text) in keys::TEXTS.into_iter().chain(actions).enumerate() {
             let interned = strings.intern(text.as_bytes());
             debug_assert_eq!(interned, Ok(StrId(id as u32)));
         }
@@ -118,11 +116,9 @@ impl SnapshotBuilder {
             extras: Extras::default(),
             schema: Schema::default(),
             annotations: Vec::new(),
-            actions: Vec::new(),
             unknown_actions: BTreeMap::new(),
             unknown_keys: BTreeMap::new(),
             cut_texts: 0,
-            seen: 0,
             implausible_sizes: 0,
             empty_batches: false,
             dicts: Slots::new(),
@@ -172,6 +168,7 @@ pub(super) fn row_number(len: usize, what: &'static str) -> Result<u32, BuildErr
 impl Builder for SnapshotBuilder {
     type Value = Word;
     type Kept = Short;
+    type EntryKeys = EventKeys;
 
     #[inline]
     fn keep(&mut self, value: Word) -> Short {
@@ -319,20 +316,17 @@ impl Builder for SnapshotBuilder {
         Ok(())
     }
 
-    fn is_entry(&self, keys: &[Word]) -> bool {
-        Self::shape_of_keys(keys.iter()) == Some(Shape::Event)
+    fn entry_keys(&self, keys: &[Word]) -> Option<EventKeys> {
+        (Self::shape_of_keys(keys.iter()) == Some(Shape::Event)).then(|| EventKeys::new(keys)).flatten()
     }
 
     #[inline]
-    fn set_entry(&mut self, dict: Word, keys: &[Word], values: &[Word]) -> Result<(), BuildError> {
+    fn set_entry(&mut self, dict: Word, keys: &EventKeys, values: &[Word]) -> Result<(), BuildError> {
         if let Some(error) = self.overflow {
             return Err(error);
         }
         let Item::Dict(at) = dict.item() else { return Err(BuildError::NotADict) };
-        let row = self.new_event(keys.iter().zip(values).filter_map(|(key, &value)| match key.item() {
-            Item::Text(key) => Some((key, value)),
-            _ => None,
-        }))?;
+        let row = self.new_event(keys, values)?;
         self.dicts.set(at, DictSlot::Row(Shape::Event, row));
         Ok(())
     }

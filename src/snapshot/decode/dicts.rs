@@ -1,7 +1,6 @@
 //! Dicts become rows: their keys say of which table.
 
 use super::builder::{Annotation, RawSegment, SnapshotBuilder, row_number};
-use super::rows::fields;
 use super::shape::Shape;
 use super::slots::DictSlot;
 use super::word::{Item, Word};
@@ -66,7 +65,12 @@ impl SnapshotBuilder {
                 self.fx(FrameId(row), pairs);
                 row
             }
-            Shape::Event => self.new_event(fields(pairs))?,
+            Shape::Event => {
+                let mut event = Event::default();
+                self.event(&mut event, pairs)?;
+                self.events.push(&event);
+                row_number(self.events.len() - 1, "trace entries")?
+            }
             Shape::Block => {
                 let block = self.block(None, pairs)?;
                 self.blocks.push(block);
@@ -95,15 +99,6 @@ impl SnapshotBuilder {
         Ok(DictSlot::Row(shape, row))
     }
 
-    /// Makes a new trace entry.
-    #[inline]
-    pub(super) fn new_event(&mut self, fields: impl Iterator<Item = (StrId, Word)>) -> Result<u32, BuildError> {
-        let mut event = Event::default();
-        self.event(&mut event, fields)?;
-        self.events.push(&event);
-        row_number(self.events.len() - 1, "trace entries")
-    }
-
     /// Sets further items in a dict that is a row already.
     pub(super) fn update_row(&mut self, shape: Shape, row: u32, pairs: &[Word]) -> Result<DictSlot, BuildError> {
         let at = row as usize;
@@ -118,7 +113,7 @@ impl SnapshotBuilder {
             }
             Shape::Event => {
                 let mut event = self.events.get(at);
-                self.event(&mut event, fields(pairs))?;
+                self.event(&mut event, pairs)?;
                 self.events.set(at, &event);
             }
             Shape::Block => self.blocks[at] = self.block(Some(self.blocks[at]), pairs)?,

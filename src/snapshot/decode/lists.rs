@@ -18,15 +18,18 @@ impl SnapshotBuilder {
         let mut range = known.map(|(shape, at)| (shape, self.ranges[at as usize].clone()));
         for item in items {
             let Item::Dict(dict) = item.item() else { return Ok(None) };
-            let Some((shape, row)) = self.sealed(dict)? else { return Ok(None) };
-            // Frames make a stack, which is sealed when it is used if it grows item by item.
-            if shape == Shape::Frame {
-                return Ok(None);
-            }
+            let (shape, row) = match self.dicts.get(dict) {
+                DictSlot::Row(shape, row) => (shape, row),
+                _ => match self.sealed(dict)? {
+                    Some(sealed) => sealed,
+                    None => return Ok(None),
+                },
+            };
             match &mut range {
-                None => range = Some((shape, row..row + 1)),
                 Some((same, rows)) if *same == shape && rows.end == row => rows.end += 1,
-                Some(_) => return Ok(None),
+                // Frames make a stack, which is sealed when it is used if it grows item by item.
+                None if shape != Shape::Frame => range = Some((shape, row..row + 1)),
+                _ => return Ok(None),
             }
         }
         let Some((shape, rows)) = range else { return Ok(None) };

@@ -6,6 +6,7 @@ mod assemble;
 mod builder;
 mod cost;
 mod dicts;
+mod events;
 mod lists;
 mod names;
 mod rows;

@@ -6,20 +6,16 @@ use super::slots::ListSlot;
 use super::word::{Item, Wide, Word};
 use crate::allocator::{AllocatorRules, PoolKind};
 use crate::pickle::BuildError;
-use crate::snapshot::events::{Action, Event};
 use crate::snapshot::ids::{FrameId, PoolId, StackId, StrId, StreamId};
 use crate::snapshot::intern::Frame;
 use crate::snapshot::keys;
-use crate::snapshot::schema::{BlockHistory, HistoryRows, Keys};
+use crate::snapshot::schema::{BlockHistory, HistoryRows};
 use crate::snapshot::segments::{Block, BlockState, Segment};
 
 /// Key and value of each pair whose key is text.
 #[inline]
 pub(super) fn fields(pairs: &[Word]) -> impl Iterator<Item = (StrId, Word)> {
-    pairs.chunks_exact(2).filter_map(|pair| match pair[0].item() {
-        Item::Text(key) => Some((key, pair[1])),
-        _ => None,
-    })
+    pairs.chunks_exact(2).filter_map(|pair| Some((pair[0].text()?, pair[1])))
 }
 
 impl RawSegment {
@@ -44,13 +40,7 @@ impl RawSegment {
 }
 
 impl SnapshotBuilder {
-    /// Remembers that `key` occurred in a row.
-    #[inline]
-    fn see(&mut self, key: u32) {
-        self.seen |= 1 << key;
-    }
-
-    fn unknown_key(&mut self, shape: Shape, key: StrId) {
+    pub(super) fn unknown_key(&mut self, shape: Shape, key: StrId) {
         count_unknown(&mut self.unknown_keys, (shape, key));
     }
 
@@ -71,60 +61,62 @@ impl SnapshotBuilder {
 
     /// A pointer: negative numbers are what the C++ writer makes of addresses from 2^63 on.
     #[inline]
-    fn pointer(&mut self, value: Word) -> u64 {
-        match value.item() {
-            Item::Int(value) => {
-                self.schema.negative_pointers |= value < 0;
-                value as u64
-            }
+    pub(super) fn pointer(&mut self, value: Word) -> u64 {
+        match value.small() {
+            Some(value) if value >= 0 => value as u64,
+            _ => self.rare_pointer(value),
+        }
+    }
+
+    fn rare_pointer(&mut self, value: Word) -> u64 {
+        let signed = match value.item() {
+            Item::Int(value) => value,
             Item::Wide(row) => match self.wides[row as usize] {
-                Wide::Signed(value) => {
-                    self.schema.negative_pointers |= value < 0;
-                    value as u64
-                }
+                Wide::Signed(value) => value,
                 Wide::Unsigned(value) => {
                     self.schema.wide_pointers = true;
-                    value
+                    return value;
                 }
-                Wide::Float(value) => value as u64,
+                Wide::Float(value) => return value as u64,
             },
-            _ => 0,
-        }
+            _ => return 0,
+        };
+        self.schema.negative_pointers |= signed < 0;
+        signed as u64
     }
 
     /// A number of bytes.
     #[inline]
-    fn bytes(&mut self, value: Word) -> u64 {
+    pub(super) fn bytes(&mut self, value: Word) -> u64 {
+        match value.small() {
+            Some(value) if (0..=MAX_SIZE as i64).contains(&value) => value as u64,
+            _ => self.rare_bytes(value),
+        }
+    }
+
+    fn rare_bytes(&mut self, value: Word) -> u64 {
         let value = self.integer(value);
-        match u64::try_from(value) {
-            Ok(size) if size <= MAX_SIZE => size,
-            Ok(_) => {
-                self.implausible_sizes += 1;
-                MAX_SIZE
-            }
-            Err(_) => {
-                self.implausible_sizes += 1;
-                0
-            }
-        }
+        let size = value.clamp(0, MAX_SIZE as i64);
+        self.implausible_sizes += u64::from(size != value);
+        size as u64
     }
 
-    fn text_id(&self, value: Word) -> StrId {
-        match value.item() {
-            Item::Text(id) => id,
-            _ => StrId::default(),
-        }
+    #[inline]
+    pub(super) fn text_id(&self, value: Word) -> StrId {
+        value.text().unwrap_or_default()
     }
 
-    fn stack(&mut self, value: Word) -> Result<StackId, BuildError> {
-        Ok(match value.item() {
-            Item::List(list) => self.stack_of(list)?,
-            _ => StackId::EMPTY,
-        })
+    #[inline]
+    pub(super) fn stack(&mut self, value: Word) -> Result<StackId, BuildError> {
+        let Some(list) = value.list() else { return Ok(StackId::EMPTY) };
+        match self.lists.get(list) {
+            ListSlot::Stack(stack) | ListSlot::Sealed(stack) => Ok(stack),
+            _ => self.stack_of(list),
+        }
     }
 
     /// A pool id: a tuple, or the list that it becomes in JSON.
-    fn pool_of(&mut self, value: Word) -> Result<PoolId, BuildError> {
+    pub(super) fn pool_of(&mut self, value: Word) -> Result<PoolId, BuildError> {
         let (first, second) = match value.item() {
             Item::Pair(row) => self.pairs.rows[row as usize],
             Item::List(list) => match *self.items_of_list(list) {
@@ -135,91 +127,6 @@ impl SnapshotBuilder {
         };
         let ids = (self.pointer(first), self.pointer(second));
         self.pool(ids)
-    }
-
-    fn action(&mut self, value: Word) -> Action {
-        let id = self.text_id(value);
-        let name = self.strings.get(id);
-        Action::ALL.into_iter().find(|action| *action != Action::Other && action.name() == name).unwrap_or_else(|| {
-            count_unknown(&mut self.unknown_actions, id);
-            Action::Other
-        })
-    }
-
-    /// Filled in place: a copy of an event just written stalls the processor.
-    #[inline]
-    pub(super) fn event(
-        &mut self,
-        event: &mut Event,
-        fields: impl Iterator<Item = (StrId, Word)>,
-    ) -> Result<(), BuildError> {
-        let mut seen = Keys::default();
-        for (key, value) in fields {
-            seen.insert(key);
-            match key.0 {
-                keys::ACTION => {
-                    event.action = self.action_of(value);
-                    event.other = match event.action {
-                        Action::Other => self.text_id(value),
-                        _ => StrId::default(),
-                    };
-                }
-                keys::ADDR | keys::DEVICE_FREE => event.addr = self.pointer(value),
-                keys::SIZE => event.size = self.bytes(value),
-                keys::STREAM => {
-                    let pointer = self.pointer(value);
-                    event.stream = self.stream(pointer)?;
-                }
-                keys::FRAMES => event.stack = self.stack(value)?,
-                keys::TIME_US => {
-                    event.time_us = self.pointer(value);
-                    self.see(keys::TIME_US);
-                }
-                keys::COMPILE_CONTEXT => {
-                    event.compile_context = self.text_id(value);
-                    self.see(keys::COMPILE_CONTEXT);
-                }
-                keys::USER_METADATA => {
-                    event.user_metadata = self.text_id(value);
-                    self.see(keys::USER_METADATA);
-                }
-                keys::POOL_ID => {
-                    event.pool = self.pool_of(value)?;
-                    self.see(keys::POOL_ID);
-                }
-                keys::INTERNAL_METADATA => {
-                    event.internal_metadata = self.text_id(value);
-                    self.see(keys::INTERNAL_METADATA);
-                }
-                keys::FORWARD_FRAMES => event.forward = self.stack(value)?,
-                keys::CPP_FRAMES => {
-                    // Torch 2.0 keeps C++ frames apart; they stand in where there are no Python frames.
-                    let stack = self.stack(value)?;
-                    if !event.stack.has_frames() {
-                        event.stack = stack;
-                    }
-                }
-                keys::CATEGORY => event.category = self.text_id(value),
-                // The trace's own device is its place in the list.
-                keys::DEVICE => {}
-                _ => self.unknown_key(Shape::Event, key),
-            }
-        }
-        self.schema.event.extend(seen);
-        Ok(())
-    }
-
-    /// The action of a trace entry; the ids of actions seen before are remembered.
-    fn action_of(&mut self, value: Word) -> Action {
-        let id = self.text_id(value);
-        if let Some(&(_, action)) = self.actions.iter().find(|(known, _)| *known == id) {
-            return action;
-        }
-        let action = self.action(value);
-        if action != Action::Other {
-            self.actions.push((id, action));
-        }
-        action
     }
 
     pub(super) fn frame(&mut self, mut frame: Frame, pairs: &[Word]) -> Frame {
@@ -275,19 +182,16 @@ impl SnapshotBuilder {
             match key.0 {
                 keys::ADDRESS => {
                     block.address = self.pointer(value);
-                    self.see(keys::ADDRESS);
                 }
                 keys::SIZE => block.size = self.bytes(value),
                 keys::REQUESTED_SIZE => {
                     block.stated = self.bytes(value);
                     stated = Some(block.stated);
-                    self.see(keys::REQUESTED_SIZE);
                 }
                 keys::STATE => block.state = self.state(value),
                 keys::FRAMES => block.stack = self.stack(value)?,
                 keys::FORWARD_FRAMES => block.forward = self.stack(value)?,
                 keys::HISTORY => {
-                    self.see(keys::HISTORY);
                     // Entry 0 is the most recent user; it describes the block only while that user holds it.
                     block.history = self.history_rows(value)?;
                     if let Some(newest) = self.extras.histories.get(block.history.range()).and_then(|rows| rows.first())
@@ -363,7 +267,6 @@ impl SnapshotBuilder {
                 keys::ACTIVE_SIZE => segment.active_size = Some(self.bytes(value)),
                 keys::REQUESTED_SIZE => segment.requested_size = Some(self.bytes(value)),
                 keys::STREAM => {
-                    self.see(keys::STREAM);
                     let pointer = self.pointer(value);
                     segment.stream = self.stream(pointer)?;
                 }
@@ -372,7 +275,6 @@ impl SnapshotBuilder {
                     kind = Some(if small { PoolKind::Small } else { PoolKind::Large });
                 }
                 keys::SEGMENT_POOL_ID => {
-                    self.see(keys::SEGMENT_POOL_ID);
                     segment.pool = self.pool_of(value)?;
                 }
                 keys::IS_EXPANDABLE => segment.expandable = value.item() == Item::Bool(true),

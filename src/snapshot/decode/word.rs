@@ -11,6 +11,14 @@ pub(in crate::snapshot) struct Word(NonZeroU64);
 
 const TAG_BITS: u32 = 3;
 
+const INT: NonZeroU64 = tag(1);
+const TEXT: NonZeroU64 = tag(2);
+const LIST: NonZeroU64 = tag(3);
+
+const fn tag(tag: u64) -> NonZeroU64 {
+    NonZeroU64::new(tag).unwrap()
+}
+
 /// A [`Word`] whose upper half only repeats its sign: any but that of a large integer.
 #[derive(Clone, Copy)]
 pub(in crate::snapshot) struct Short(NonZeroU32);
@@ -48,13 +56,10 @@ impl Word {
 
     #[inline]
     pub(super) fn new(item: Item) -> Self {
-        const fn tag(tag: u64) -> NonZeroU64 {
-            NonZeroU64::new(tag).unwrap()
-        }
         match item {
-            Item::Int(value) => Self::tagged(value as u64, const { tag(1) }),
-            Item::Text(id) => Self::tagged(id.0.into(), const { tag(2) }),
-            Item::List(row) => Self::tagged(row.into(), const { tag(3) }),
+            Item::Int(value) => Self::tagged(value as u64, INT),
+            Item::Text(id) => Self::tagged(id.0.into(), TEXT),
+            Item::List(row) => Self::tagged(row.into(), LIST),
             Item::Dict(row) => Self::tagged(row.into(), const { tag(4) }),
             Item::Pair(row) => Self::tagged(row.into(), const { tag(5) }),
             Item::Wide(row) => Self::tagged(row.into(), const { tag(6) }),
@@ -70,11 +75,34 @@ impl Word {
         Short(NonZeroU32::new(self.0.get() as u32).unwrap_or(NonZeroU32::MIN))
     }
 
+    /// The integer that it is, if it is one of at most 61 bits.
+    #[inline]
+    pub(super) fn small(self) -> Option<i64> {
+        if self.tag() == INT.get() { Some(self.0.get() as i64 >> TAG_BITS) } else { None }
+    }
+
+    /// The text that it is, if it is one.
+    #[inline]
+    pub(super) fn text(self) -> Option<StrId> {
+        if self.tag() == TEXT.get() { Some(StrId((self.0.get() >> TAG_BITS) as u32)) } else { None }
+    }
+
+    /// The number of the list that it is, if it is one.
+    #[inline]
+    pub(super) fn list(self) -> Option<u32> {
+        if self.tag() == LIST.get() { Some((self.0.get() >> TAG_BITS) as u32) } else { None }
+    }
+
+    #[inline]
+    fn tag(self) -> u64 {
+        self.0.get() & ((1 << TAG_BITS) - 1)
+    }
+
     #[inline]
     pub(super) fn item(self) -> Item {
         let word = self.0.get();
         let payload = (word >> TAG_BITS) as u32;
-        match word & ((1 << TAG_BITS) - 1) {
+        match self.tag() {
             1 => Item::Int((word as i64) >> TAG_BITS),
             2 => Item::Text(StrId(payload)),
             3 => Item::List(payload),

@@ -13,6 +13,7 @@ struct Count(u64);
 impl Builder for Count {
     type Value = u8;
     type Kept = u8;
+    type EntryKeys = ();
     fn keep(&mut self, value: u8) -> u8 {
         value
     }
@@ -51,6 +52,12 @@ impl Builder for Count {
         self.float(0.0)
     }
     fn set_items(&mut self, _: u8, _: &[u8]) -> Result<(), BuildError> {
+        Ok(())
+    }
+    fn entry_keys(&self, _: &[u8]) -> Option<()> {
+        None
+    }
+    fn set_entry(&mut self, _: u8, _: &(), _: &[u8]) -> Result<(), BuildError> {
         Ok(())
     }
     fn kind(&self, _: u8) -> Kind {

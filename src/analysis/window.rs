@@ -1,10 +1,11 @@
 //! A part of the trace: the `--window` flag.
 
+use std::ops::Range;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::super::steps::Steps;
+use super::steps::Steps;
 use crate::history::{At, History, MomentError};
 
 /// Events of one device, both ends included.
@@ -33,8 +34,10 @@ pub enum Bound {
 /// `step:N`, `oom`, `oom:K` or `peak`. Both ends are included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowSpec {
-    first: Option<Bound>,
-    last: Option<Bound>,
+    /// `None` is the start of the trace.
+    pub first: Option<Bound>,
+    /// `None` is the dump.
+    pub last: Option<Bound>,
 }
 
 /// Why there is no such window. The text says what there is.
@@ -53,7 +56,7 @@ pub enum WindowError {
     #[error("the window ends before it begins: its first event would be {first}, its last {last}")]
     Empty {
         /// First event.
-        first: u64,
+        first: u32,
         /// Last event.
         last: i64,
     },
@@ -90,9 +93,10 @@ impl FromStr for WindowSpec {
             bound.map(Some).map_err(|_| syntax())
         };
         let (first, last) = text.split_once("..").unwrap_or((text, text));
-        // `A..=B` means what `A..B` does.
-        let (first, last) = (bound(first)?, bound(last.strip_prefix('=').unwrap_or(last))?);
-        if first.is_none() && last.is_none() && text != ".." {
+        // `A..=B` means what `A..B` does, and `A..end` what `A..` does.
+        let last = last.strip_prefix('=').unwrap_or(last);
+        let (first, last) = (bound(first)?, if last == "end" { None } else { bound(last)? });
+        if first.is_none() && last.is_none() && !text.contains("..") {
             return Err(syntax());
         }
         Ok(Self { first, last })
@@ -100,52 +104,66 @@ impl FromStr for WindowSpec {
 }
 
 impl WindowSpec {
+    /// Whether it means the same on each device.
+    pub fn is_common(self) -> bool {
+        let is_common = |bound: &Bound| matches!(bound, Bound::Time(_) | Bound::Step(_));
+        self.first.iter().chain(&self.last).all(is_common)
+    }
+
     /// Whether a bound is a step.
     pub fn names_steps(self) -> bool {
         [self.first, self.last].iter().any(|bound| matches!(bound, Some(Bound::Step(_))))
     }
 
     /// The events that it names on `history`'s device, whose steps are `steps`.
+    ///
+    /// # Errors
+    /// When there is none, or what it names does not exist.
     pub fn resolve(self, history: &History, steps: Option<&Steps>) -> Result<Window, WindowError> {
-        let device = history.device.ordinal;
+        let (first, end) = self.ends(history, steps)?;
+        if first < end {
+            Ok(Window { first, last: end - 1 })
+        } else {
+            Err(WindowError::Empty { first, last: i64::from(end) - 1 })
+        }
+    }
+
+    /// As [`resolve`](Self::resolve), but there may be no event: then where one would be.
+    pub fn range(self, history: &History, steps: Option<&Steps>) -> Result<Range<u32>, WindowError> {
+        let (first, end) = self.ends(history, steps)?;
+        Ok(first..end.max(first))
+    }
+
+    /// The first event and the one behind the last, which may lie before it.
+    fn ends(self, history: &History, steps: Option<&Steps>) -> Result<(u32, u32), WindowError> {
         if !history.health.recorded {
-            return Err(WindowError::NoHistory(device));
+            return Err(WindowError::NoHistory(history.device.ordinal));
         }
         let first = match self.first {
             None => 0,
-            Some(Bound::Event(event)) => u64::from(history.moment(At::Event(event)).map(|_| event)?),
-            Some(Bound::Time(time)) => first_from(history, time)?,
-            Some(Bound::Step(step)) => states_of(steps, step)?.start.into(),
-            Some(Bound::Moment(at)) => history.moment(at)?.event.unwrap_or(0).into(),
+            Some(Bound::Event(event)) => history.moment(At::Event(event)).map(|_| event)?,
+            Some(Bound::Time(time)) => time.checked_sub(1).map_or(Ok(0), |before| until(history, At::Time(before)))?,
+            Some(Bound::Step(step)) => states_of(steps, step)?.start,
+            Some(Bound::Moment(at)) => history.moment(at)?.event.unwrap_or(0),
         };
-        let end = i64::from(history.events()) - 1;
-        let last = match self.last {
-            None => end,
-            Some(Bound::Event(event)) => i64::from(event).min(end),
-            Some(Bound::Time(time)) => event_of(history, time)?,
-            Some(Bound::Step(step)) => i64::from(states_of(steps, step)?.end) - 1,
-            Some(Bound::Moment(at)) => history.moment(at)?.event.map_or(-1, i64::from),
+        let end = match self.last {
+            None => history.events(),
+            Some(Bound::Event(event)) => event.saturating_add(1).min(history.events()),
+            Some(Bound::Time(time)) => until(history, At::Time(time))?,
+            Some(Bound::Step(step)) => states_of(steps, step)?.end,
+            Some(Bound::Moment(at)) => until(history, at)?,
         };
-        match (u32::try_from(first), u32::try_from(last)) {
-            (Ok(first), Ok(last)) if first <= last => Ok(Window { first, last }),
-            _ => Err(WindowError::Empty { first, last }),
-        }
+        Ok((first, end))
     }
 }
 
-/// The last event up to `time`; −1 when there is none.
-fn event_of(history: &History, time: u64) -> Result<i64, MomentError> {
-    Ok(history.moment(At::Time(time))?.event.map_or(-1, i64::from))
-}
-
-/// The first event not before `time`.
-fn first_from(history: &History, time: u64) -> Result<u64, MomentError> {
-    let before = time.checked_sub(1).map_or(Ok(-1), |before| event_of(history, before))?;
-    Ok((before + 1) as u64)
+/// Number of events up to the one of `at`, which is included.
+fn until(history: &History, at: At) -> Result<u32, MomentError> {
+    Ok(history.moment(at)?.event.map_or(0, |event| event + 1))
 }
 
 /// States between which step `wanted` lies.
-fn states_of(steps: Option<&Steps>, wanted: u64) -> Result<std::ops::Range<u32>, WindowError> {
+fn states_of(steps: Option<&Steps>, wanted: u64) -> Result<Range<u32>, WindowError> {
     let steps = steps.filter(|steps| steps.source.is_program());
     let numbers = steps.and_then(|steps| Some((steps.numbers.first()?, steps.numbers.last()?)));
     let known = || match (steps, numbers) {
@@ -180,8 +198,9 @@ mod tests {
         assert_eq!(spec("@5..").unwrap(), WindowSpec { first: Some(Bound::Time(5)), last: None });
         assert_eq!(spec("step:3").unwrap(), WindowSpec { first: Some(Bound::Step(3)), last: Some(Bound::Step(3)) });
         assert_eq!(spec("..").unwrap(), WindowSpec::default());
+        assert_eq!(spec("3..end").unwrap(), spec("3..").unwrap());
         assert_eq!(spec("..oom:2").unwrap().last, Some(Bound::Moment(At::Oom(Some(2)))));
-        for wrong in ["", "a..b", "3-7", "step:x..", "-1..3"] {
+        for wrong in ["", "end", "a..b", "3-7", "step:x..", "-1..3"] {
             assert_eq!(spec(wrong), Err(WindowError::Syntax(wrong.into())), "{wrong}");
         }
     }
