@@ -13,6 +13,7 @@ mod texts;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -120,6 +121,34 @@ fn collected_inputs_answer() {
     for directory in ["hostile", "cases", "formats"] {
         for (name, bytes) in files(directory) {
             let _ = within_limits(&name, bytes.len().max(100_000), || everything(&bytes));
+        }
+    }
+}
+
+/// Every wrapping, and JSON, with some bytes changed or cut off.
+#[test]
+fn damaged_wrappings_answer() {
+    let _alone = alone();
+    let mut random = Random(1);
+    let mut wrapped = files("formats");
+    wrapped.retain(|(name, _)| !name.ends_with(".pickle") && !name.ends_with(".md"));
+    assert!(wrapped.len() > 5);
+    let (name, packed) = wrapped.iter().find(|(name, _)| name.ends_with(".json.gz")).unwrap();
+    let mut json = Vec::new();
+    flate2::read::GzDecoder::new(&packed[..]).take(50_000).read_to_end(&mut json).unwrap();
+    wrapped.push((name.replace(".gz", ""), json));
+    for (name, whole) in wrapped {
+        for _ in 0..60 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(bytes.len());
+                bytes[at] ^= 1 << random.below(8);
+            }
+            if random.below(3) == 0 {
+                bytes.truncate(random.below(bytes.len()));
+            }
+            // Unpacked they are up to 400 KB.
+            within_limits(&name, 1_000_000, || exercise(&bytes).is_ok());
         }
     }
 }
