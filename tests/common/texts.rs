@@ -68,9 +68,13 @@ fn told(log: &Log, moments: &[Smi]) {
             before: moments.first(),
             ..Sources::default()
         };
-        let account = reconcile(&sources);
-        let message = Some(message);
-        diagnose(Inputs { facts: log.facts(message.unwrap()), log: Some(log), message, account, ..Inputs::default() })
+        diagnose(Inputs {
+            facts: log.facts(message),
+            log: Some(log),
+            message: Some(message),
+            account: reconcile(&sources),
+            ..Inputs::default()
+        })
     };
     let diagnoses: Vec<_> = log.messages.iter().take(MESSAGES).map(of).collect();
     for diagnosis in &diagnoses {
