@@ -90,7 +90,7 @@ fn cases() -> BTreeMap<&'static str, Vec<Advice>> {
     let mps = "MPS backend out of memory (MPS allocated: 1.45 GB, other allocations: 7.42 GB, max allowed: 9.07 GB). Tried to allocate 563.62 MB on private pool.";
     let old_full = "  File \"train.py\"\n    loss.backward()\nCUDA out of memory. Tried to allocate 16.00 MiB (GPU 0; 3.94 GiB total capacity; 2.98 GiB already allocated; 14.25 MiB free; 3.00 GiB reserved in total by PyTorch)";
     let growing = Facts {
-        growth: Some(oomscope::oom::Growth { bytes: 40 * GIB, sites: vec!["a.py:1".to_owned()] }),
+        growth: Some(oomscope::oom::Growth { bytes: 40 * GIB, sites: vec!["a.py:1".to_owned()], keeper: None }),
         ..snapshot()
     };
     let in_pieces = Facts { active: Some(50 * GIB), stranded: Some(28 * GIB), ..snapshot() };
