@@ -18,7 +18,7 @@ fn a_file_alone_is_reported_at_its_oom() {
     {
         assert!(run.stdout.contains(figure), "no {figure} in\n{}", run.stdout);
     }
-    assert!(run.stdout.lines().count() <= 36, "{}", run.stdout);
+    assert!(run.stdout.lines().count() <= 40, "{}", run.stdout);
     assert_eq!(run.stdout, oomscope(["report", OOM]).stdout);
 }
 

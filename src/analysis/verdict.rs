@@ -32,13 +32,7 @@ pub fn facts(history: &History, failure: &Failure, sites: &Sites, card: Option<u
 }
 
 /// [`facts`], with what grows from step to step.
-fn facts_with(
-    history: &History,
-    failure: &Failure,
-    sites: &Sites,
-    card: Option<u64>,
-    leaks: Option<&Leaks>,
-) -> Facts {
+fn facts_with(history: &History, failure: &Failure, sites: &Sites, card: Option<u64>, leaks: Option<&Leaks>) -> Facts {
     let same_moment = |steps: &LeakSteps| steps.at.state == failure.event + 1;
     let leaks = leaks.filter(|leaks| leaks.steps.as_ref().is_some_and(same_moment));
     let growth = growing(history, sites, failure.event + 1).map(|found| growth(&found, leaks));

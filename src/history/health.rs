@@ -116,7 +116,8 @@ impl Health {
                 false => "recording began late, or the ring buffer overwrote older events",
             };
             let segments = format!("{} of segments", bytes(ranges.reserved_at_start()));
-            let what = if seeded > 0 { format!("{} in {segments}", number_of(seeded as u64, "block")) } else { segments };
+            let what =
+                if seeded > 0 { format!("{} in {segments}", number_of(seeded as u64, "block")) } else { segments };
             let were = if seeded == 1 { "was" } else { "were" };
             reasons.push(format!("{what} {were} there before the first event ({why}); an earlier peak would be lost"));
         }

@@ -3,8 +3,8 @@
 use super::record::{TimeUs, record, with_totals};
 use super::source::{Source, time};
 use crate::analysis::failures::capacity;
-use crate::analysis::leaks::leaks;
 use crate::analysis::info::{DeviceInfo, info};
+use crate::analysis::leaks::leaks;
 use crate::analysis::segments::{Questions, segments};
 use crate::analysis::verdict::{Evidence, diagnosis};
 use crate::history::{At, History, Peak};

@@ -37,8 +37,7 @@ pub(super) const ROWS: &[Remedy] = &[
         what: "if this was evaluation: run it under torch.inference_mode() or torch.no_grad()",
         why: "without it every forward pass keeps what a backward pass would need",
         applies: |case| {
-            ((case.is(Verdict::Accumulation) && case.keeper().is_none())
-                || (case.is_capacity() && !case.is_loading()))
+            ((case.is(Verdict::Accumulation) && case.keeper().is_none()) || (case.is_capacity() && !case.is_loading()))
                 && !case.is_training()
                 && !case.programs.vllm
                 && !case.programs.sglang

@@ -1,8 +1,8 @@
 //! What grows step by step, and what does not.
 
 use super::names::{shared_directory, without};
-use super::{moment_text, number_of, paragraph};
 use super::verdict::WIDTH;
+use super::{moment_text, number_of, paragraph};
 use crate::analysis::leaks::{Cause, Compared, Grown, Leak, Leaks};
 use crate::history::Moment;
 use crate::render::sparkline::sparkline;
@@ -74,13 +74,7 @@ pub(in crate::render) fn live_column(result: &Leaks, shown: &Moment) -> String {
 }
 
 /// The causes in a few lines, for a report of the moment `shown`.
-pub fn leaks_in_short(
-    result: &Leaks,
-    title: &str,
-    limit: usize,
-    shown: &Moment,
-    width: Option<usize>,
-) -> String {
+pub fn leaks_in_short(result: &Leaks, title: &str, limit: usize, shown: &Moment, width: Option<usize>) -> String {
     let live = live_column(result, shown);
     let columns = [
         (title, Align::Left),

@@ -21,16 +21,16 @@ pub use check::{check, figure_text};
 pub use diff::{DiffFile, diff};
 pub use fleet::fleet;
 pub use info::{headline, info};
-pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};
 pub(in crate::render) use leaks::live_column;
+pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};
 pub(in crate::render) use report::facts;
 pub use report::report;
 pub use segments::segments;
 pub use stacks::tree;
 pub(in crate::render) use top::percents;
 pub use top::{heading, top};
-pub(in crate::render) use verdict::{names as remedy_names, spread};
 pub use verdict::{account, chronology, message, others, remedies, verdict};
+pub(in crate::render) use verdict::{names as remedy_names, spread};
 pub(in crate::render) use whatif::until;
 pub use whatif::{requests, whatif};
 
