@@ -29,6 +29,14 @@ pub struct Failure {
     pub events_after: u32,
 }
 
+impl Failure {
+    /// Bytes that the process could have had at this failure: what it had reserved plus what was free. `None` where a
+    /// limit was hit: the limit is not in the file.
+    pub fn capacity(&self) -> Option<u64> {
+        (!self.is_limit).then(|| self.totals.reserved.saturating_add(self.device_free))
+    }
+}
+
 /// The failures of `history`'s device, oldest first.
 pub fn failures(history: &History) -> Vec<Failure> {
     let states: Vec<u32> = history.ooms.iter().map(|oom| oom.event + 1).collect();

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::{History, Peak};
+use crate::units::number_of;
 
 /// A moment as the user names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub enum MomentError {
     #[error("device {0} has no recorded history, so only `--at end` is known")]
     NoHistory(i64),
     /// No such failure.
-    #[error("device {device} has {count} recorded OOMs: there is no OOM {wanted}")]
+    #[error("device {device} has {}: there is no OOM {wanted}", number_of(*count as u64, "recorded OOM"))]
     NoOom {
         /// Device ordinal.
         device: i64,

@@ -114,10 +114,10 @@ fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usi
         ("free", Align::Right),
         ("largest", Align::Right),
         ("holes", Align::Right),
-        ("frag", Align::Right),
+        ("in pieces", Align::Right),
         ("stranded", Align::Right),
         ("releasable", Align::Right),
-        ("slack", Align::Right),
+        ("over request", Align::Right),
         ("never used", Align::Right),
         ("held by", Align::Left),
         ("", Align::Left),
@@ -133,7 +133,7 @@ fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usi
         };
         let notes = [
             row.expandable.then_some(ranges.as_str()),
-            (!row.conforms_to_rules).then_some("odd size"),
+            (!row.conforms_to_rules).then_some("size not by the settings"),
             (row.pending > 0).then_some("pending"),
         ];
         let held = match (row.sites.first(), row.site_count) {
