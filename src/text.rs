@@ -59,6 +59,40 @@ pub fn char_width(c: char) -> usize {
     }
 }
 
+/// The pieces of `text` between which a line may be broken: words, but a figure stays in one piece, with its unit
+/// (`1 804`, `2.88 GiB`, `75 %`).
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text.trim_start();
+    std::iter::from_fn(move || {
+        let mut end = 0;
+        loop {
+            let start = end + (rest.len() - end - rest[end..].trim_start().len());
+            let next = rest[start..].split_whitespace().next();
+            match next {
+                Some(word) if end == 0 || continues(&rest[..end], word) => end = start + word.len(),
+                _ => break,
+            }
+        }
+        let (piece, after) = rest.split_at(end);
+        rest = after.trim_start();
+        (end > 0).then_some(piece)
+    })
+}
+
+/// Units that stay with their number.
+const UNITS: [&str; 16] =
+    ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "KB", "MB", "GB", "TB", "%", "µs", "ms", "s", "min"];
+
+/// Whether `next` is a part of the figure that `before` ends in.
+fn continues(before: &str, next: &str) -> bool {
+    let last = before.split_whitespace().next_back().unwrap_or(before);
+    let number = last.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let is_digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let next = next.trim_end_matches(['.', ',', ';', ':', ')', '?', '!']);
+    let is_group = is_digits(number) && number.len() <= 3 && is_digits(next) && next.len() == 3;
+    is_group || (number.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&next))
+}
+
 /// `text` shortened in the middle to at most `columns` terminal columns; what is cut is replaced by one `…`.
 ///
 /// More is kept of the end than of the beginning, because the end of a site is the file and the line.
@@ -113,6 +147,18 @@ mod tests {
         assert_eq!(width("漢字"), 4);
         assert_eq!(width("e\u{301}"), 1);
         assert_eq!(width("🔥"), 2);
+    }
+
+    #[test]
+    fn figures_are_not_broken() {
+        let pieces = |text: &'static str| words(text).collect::<Vec<_>>();
+        assert_eq!(
+            pieces(" at  event 1 804, (at most 2.87 GiB)"),
+            ["at", "event", "1 804,", "(at", "most", "2.87 GiB)"]
+        );
+        assert_eq!(pieces("−1 234 567 B or 75 %."), ["−1 234 567 B", "or", "75 %."]);
+        assert_eq!(pieces("step 3 first, line 1042 100 more"), ["step", "3", "first,", "line", "1042", "100", "more"]);
+        assert!(pieces("  ").is_empty());
     }
 
     #[test]

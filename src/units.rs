@@ -93,10 +93,16 @@ pub fn duration(us: u64) -> String {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SizeError {
     /// No number at the beginning.
-    #[error(
-        "'{0}' is not a size: write a number of bytes like 512 or 8e9, or one with a unit like 20MiB, 1.5GiB, 80GB"
-    )]
+    #[error("'{0}' is not a size: write a number with a unit, like 20MiB, 1.5GiB, 80GB or 512B")]
     Number(String),
+    /// A small number without a unit, which hardly means bytes.
+    #[error("'{text}' has no unit: write {number}GiB (or {number}B for bytes)")]
+    NoUnit {
+        /// The whole text.
+        text: String,
+        /// Its number, as written.
+        number: String,
+    },
     /// The number is followed by something that is no unit.
     #[error(
         "'{unit}' in '{text}' is no unit: use B, KiB, MiB, GiB, TiB (powers of 1024) or KB, MB, GB, TB (powers of 1000)"
@@ -124,9 +130,13 @@ pub enum SizeError {
     TooLarge(String),
 }
 
-/// Reads a size in bytes: `20MiB`, `1.5 GiB`, `80 GB` (decimal), `512`, `8e9`. Upper and lower case are the same.
+/// The least number without a unit that is taken for bytes.
+const LEAST_BARE: u64 = 1 << 20;
+
+/// Reads a size that somebody writes: `20MiB`, `1.5 GiB`, `80 GB` (decimal), `512B`. Upper and lower case are the same.
 ///
-/// A fraction of a byte is rounded to the nearest.
+/// A number without a unit is one of bytes from 1 MiB on, as PyTorch prints them, and 0 is 0 in any unit. A smaller one
+/// is refused: whoever writes `80` means GiB. A fraction of a byte is rounded to the nearest.
 ///
 /// # Errors
 /// [`SizeError`] says what is accepted instead.
@@ -143,12 +153,52 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
         }
         Some(_) => SizeError::Unit { text: shown(text), unit: shown(unit) },
     })?;
+    let size = multiplied(number, value, factor).ok_or_else(|| SizeError::TooLarge(shown(text)))?;
+    if unit.is_empty() && value != 0.0 && size < LEAST_BARE {
+        return Err(SizeError::NoUnit { text: shown(text), number: shown(number) });
+    }
+    Ok(size)
+}
+
+/// `number`, which is `value`, times `factor`, rounded; `None` above 2^64 − 1.
+fn multiplied(number: &str, value: f64, factor: u64) -> Option<u64> {
     // Whole numbers are multiplied exactly; f64 would lose the last digits of an address-sized one.
     if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor).ok_or_else(|| SizeError::TooLarge(shown(text)));
+        return whole.checked_mul(factor);
     }
-    let size = (value * factor as f64).round();
-    if size < u64::MAX as f64 { Ok(size as u64) } else { Err(SizeError::TooLarge(shown(text))) }
+    let product = (value * factor as f64).round();
+    (product < u64::MAX as f64).then_some(product as u64)
+}
+
+/// Why a text is no count.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "'{0}' is not a count: write a whole number like 8e9 or 8000000000, or one with K, M, B or G, T for 10^3, 10^6, 10^9, \
+     10^12, like 350M, 8B, 1.5T"
+)]
+pub struct CountError(String);
+
+/// Reads a count as model cards give it: `8B`, `350M`, `1.5T`, `8e9`, `8000000000`. B and G are 10^9, upper and lower
+/// case are the same.
+///
+/// # Errors
+/// [`CountError`] says what is accepted; fractions and more than 2^64 − 1 are not.
+pub fn parse_count(text: &str) -> Result<u64, CountError> {
+    let trimmed = text.trim();
+    let (number, suffix) = trimmed.split_at(number_end(trimmed));
+    let factor = match suffix.trim().to_ascii_uppercase().as_str() {
+        "" => 1,
+        "K" => 1_000,
+        "M" => 1_000_000,
+        "B" | "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        _ => return Err(CountError(shown(text))),
+    };
+    let value: f64 = number.parse().map_err(|_| CountError(shown(text)))?;
+    // 0.35 × 10^9 is not quite whole in binary.
+    let product = value * factor as f64;
+    let is_whole = (product - product.round()).abs() <= product * 1e-12;
+    multiplied(number, value, factor).filter(|_| is_whole).ok_or_else(|| CountError(shown(text)))
 }
 
 /// Length of the number at the beginning of `text`: digits, a fraction, an exponent. The `E` of `1EiB` is no exponent.
@@ -250,13 +300,14 @@ mod tests {
     fn sizes_are_read() {
         for (text, n) in [
             ("0", 0),
-            ("512", 512),
             (" 512 B ", 512),
+            ("512 bytes", 512),
+            ("1048576", 1 << 20),
             ("20MiB", 20 << 20),
             ("2gib", 2 << 30),
             ("1.5GiB", 3 << 29),
             ("8e9", 8_000_000_000),
-            ("1.6E+3", 1600),
+            ("1.6E+7", 16_000_000),
             ("80 GB", 80_000_000_000),
             ("1EiB", 1 << 60),
             ("2E3KiB", 2_048_000),
@@ -278,8 +329,38 @@ mod tests {
             parse_size("2g").expect_err("ambiguous").to_string(),
             "'2g' can mean two sizes: write 2GiB (powers of 1024) or 2GB (powers of 1000)"
         );
+        assert_eq!(
+            parse_size("80").expect_err("no unit").to_string(),
+            "'80' has no unit: write 80GiB (or 80B for bytes)"
+        );
+        for text in ["530", "0.5", "1048575", "8e2"] {
+            assert!(matches!(parse_size(text), Err(SizeError::NoUnit { .. })), "{text}");
+        }
         for text in ["16EiB", "18446744073709551616", "1e30", "1e999"] {
             assert_eq!(parse_size(text), Err(SizeError::TooLarge(text.into())));
+        }
+    }
+
+    #[test]
+    fn counts_are_read_as_model_cards_write_them() {
+        for (text, n) in [
+            ("8B", 8_000_000_000),
+            ("70b", 70_000_000_000),
+            ("7M", 7_000_000),
+            ("350M", 350_000_000),
+            ("1.5T", 1_500_000_000_000),
+            ("0.35 G", 350_000_000),
+            ("12K", 12_000),
+            ("8e9", 8_000_000_000),
+            ("1.5e9", 1_500_000_000),
+            ("8030261248", 8_030_261_248),
+            ("0", 0),
+        ] {
+            assert_eq!(parse_count(text), Ok(n), "{text}");
+        }
+        for text in ["", "B", "8GiB", "8GB", "1.5", "-8B", "8 billion", "1e30", "30000000T", "nan"] {
+            let error = parse_count(text).expect_err(text).to_string();
+            assert!(error.contains("not a count") && !error.contains("MiB"), "{text}: {error}");
         }
     }
 }

@@ -25,6 +25,21 @@ fn counter(name: &str, moment: &str, what: &str) -> u64 {
     json(testdata().join("rig/2.6.0").join(format!("{name}.json")))[moment][0][what].as_u64().unwrap()
 }
 
+/// A line is never broken inside a figure, nor between a figure and its unit.
+#[test]
+fn figures_are_not_broken() {
+    for columns in 60..120 {
+        let arguments = ["diff", &rig("decode_atoom.pickle"), &rig("oom_train.pickle")];
+        let run = run_in(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, &[("COLUMNS", &columns.to_string())]);
+        assert!(run.stdout.contains("event 1 803") || run.stdout.contains(" 1 803\n"), "{columns}: {}", run.stdout);
+        for (line, next) in run.stdout.lines().zip(run.stdout.lines().skip(1)) {
+            let word = next.split_whitespace().next().unwrap_or_default().trim_end_matches([',', '.', ';']);
+            let continues = word.parse::<u32>().is_ok_and(|_| word.len() == 3) || ["KiB", "MiB", "GiB"].contains(&word);
+            assert!(!continues || !line.ends_with(|c: char| c.is_ascii_digit()), "{columns}: {}", run.stdout);
+        }
+    }
+}
+
 #[test]
 fn json_has_the_promised_keys() {
     let result = diff(&rig("decode.pickle"), &rig("decode_expandable.pickle"), &[]);

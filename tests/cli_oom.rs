@@ -160,6 +160,62 @@ fn report_joins_the_text() {
         json_of(&["report", "testdata/rig/2.6.0/decode_atoom.pickle", "--log", other.to_str().unwrap(), "--json"]);
     assert_eq!(report["verdict"], "fragmentation");
     assert!(report["diagnoses"][0]["diagnosis"].get("tried").is_none());
+    let said = &report["diagnoses"][0]["diagnosis"]["contradictions"][0];
+    assert_eq!(
+        said,
+        "the log's message (line 1) is of another failure: it is of device 5, not 0; no figure of the log is used"
+    );
+    fs::write(&other, "\nCUDA out of memory. Tried to allocate 100.00 GiB. GPU 0 has a total capacity of 8.00 GiB.")
+        .unwrap();
+    let text = oomscope(["report", "testdata/rig/2.6.0/decode_atoom.pickle", "--log", other.to_str().unwrap()]).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "but the log's message (line 2) is of another failure: it asks for 100.0 GiB, this failure for 80.0 MiB of \
+                the device; no figure of the log is used";
+    assert!(text.contains(said), "{text}");
+}
+
+/// What is no snapshot may be a log, and the other way round: the message names the command that reads it.
+#[test]
+fn the_wrong_door_has_a_signpost() {
+    let snapshot = "testdata/rig/2.6.0/decode_atoom.pickle";
+    let run = oomscope(["oom", snapshot]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains(&format!("this is a snapshot: `oomscope {snapshot}`")), "{}", run.stderr);
+    let log = "testdata/oom/vllm_graph_capture.log";
+    for arguments in [vec![log], vec!["map", log], vec!["diff", snapshot, log]] {
+        let run = oomscope(&arguments);
+        assert_eq!(run.status, 2, "{arguments:?}");
+        assert!(run.stderr.contains(&format!("try `oomscope oom {log}`")), "{arguments:?}: {}", run.stderr);
+    }
+    for (arguments, words) in [
+        (vec!["reprot", snapshot], "no such command or file `reprot`; did you mean `report`?"),
+        (vec!["segmets"], "did you mean `segments`?"),
+        (vec!["everything", snapshot], "no such command or file `everything`; `oomscope --help` lists the commands"),
+    ] {
+        let run = oomscope(&arguments);
+        assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(run.stderr.contains(words), "{arguments:?}: {}", run.stderr);
+    }
+}
+
+/// A log of several failures: the others have words for their verdicts, and each can be asked for.
+#[test]
+fn each_message_can_be_told() {
+    let log = "testdata/oom/oom_messages.jsonl";
+    let all = json_of(&["oom", log, "--json"]);
+    let messages = all["messages"].as_array().unwrap();
+    let text = oomscope(["oom", log]).stdout;
+    let (_, others) = text.split_once("OTHER MESSAGES, each told by --message").unwrap();
+    assert!(others.contains("One giant request") && others.contains("Not a shortage of memory"), "{others}");
+    assert!(!others.contains("not_shortage") && !others.contains("giant "), "{others}");
+    for number in [1, 2, messages.len()] {
+        let run = oomscope(["oom", log, "--message", &number.to_string()]);
+        let line = format!("line {} · ", messages[number - 1]["line"]);
+        assert!(run.status == 0 && run.stdout.starts_with(&line), "{number}: {}", run.stdout);
+    }
+    let run = oomscope(["oom", log, "--message", "0"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains(&format!("the messages are 1 to {}", messages.len())), "{}", run.stderr);
 }
 
 #[test]
@@ -181,6 +237,14 @@ fn estimates() {
     let training = json_of(&["estimate", "--params", "8e9", "--train", "mixed-adamw", "--json"]);
     assert_eq!(training["total"], 18 * 8_000_000_000u64);
     assert_eq!(oomscope(["estimate"]).status, 2);
+    // As model cards give it.
+    for count in ["8B", "8b", "8G", "8000M", "0.008T", "8000000000"] {
+        let same = json_of(&["estimate", "--params", count, "--json"]);
+        assert_eq!((&same["params"], &same["total"]), (&8_000_000_000u64.into(), &16_000_000_000u64.into()), "{count}");
+    }
+    let run = oomscope(["estimate", "--params", "8GiB"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("is not a count: write a whole number like 8e9"), "{}", run.stderr);
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("config.json");
     fs::write(&config, r#"{"model_type":"llama","hidden_size":4096,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"intermediate_size":14336,"vocab_size":128256,"tie_word_embeddings":false,"torch_dtype":"bfloat16"}"#).unwrap();

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::{json_of, oomscope, run_in, testdata};
 
@@ -132,6 +133,77 @@ fn a_directory_gives_a_line_a_file() {
     }
     assert!(run.stdout.contains("08_cycle_50185.pickle") && run.stdout.contains("/app/oom.py:13"), "{}", run.stdout);
     assert_eq!(oomscope(["testdata/rig/2.6.0"]).status, 0);
+}
+
+/// Figures, moment and words of a line are those of the file's report; ranks come in their order, and it is said which
+/// failed, and what compares them.
+#[test]
+fn a_directory_says_who_failed() {
+    let run = oomscope(["testdata/ranks16"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let ranks: Vec<&str> = run.stdout.lines().filter_map(|line| line.strip_prefix("snapshot_rank")).collect();
+    let numbers: Vec<usize> = ranks.iter().map(|line| line.split('.').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(numbers, (0..16).collect::<Vec<_>>());
+    let report = oomscope(["testdata/ranks16/snapshot_rank11.pickle.gz"]).stdout;
+    for figure in ["OOM, event 2 120", "523.0 MiB", "590.0 MiB", "599.2 MiB"] {
+        assert!(ranks[11].contains(figure) && report.contains(figure), "{figure}: {}\n{report}", ranks[11]);
+    }
+    assert!(
+        run.stdout.contains("One ran out of memory: snapshot_rank11.pickle.gz (device 3, event 2 120)."),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("oomscope fleet testdata/ranks16"), "{}", run.stdout);
+    // A peak that may have been higher is marked as such, as in a report.
+    let late = tempfile::tempdir().unwrap();
+    fs::copy(testdata().join("rig/2.6.0/train_ring500.pickle"), late.path().join("ring.pickle")).unwrap();
+    let line = oomscope([late.path()]).stdout;
+    let report = oomscope([late.path().join("ring.pickle")]).stdout;
+    let peak = report.split("peak ").find(|text| text.starts_with("at least ")).unwrap();
+    let peak = peak.split(" ·").next().unwrap();
+    assert!(line.contains(peak), "{peak}: {line}");
+    // What is of one file is refused, with the command that does it for all.
+    for (flags, words) in
+        [(["-o", "out"], "oomscope fleet testdata/ranks16 -o DIR"), (["--at", "end"], "describe one file")]
+    {
+        let run = oomscope(["testdata/ranks16", flags[0], flags[1]]);
+        assert_eq!((run.status, run.stdout.as_str()), (2, ""), "{flags:?}");
+        assert!(run.stderr.contains(words), "{flags:?}: {}", run.stderr);
+    }
+}
+
+/// A report is as wide as the terminal.
+#[test]
+fn reports_fit_the_terminal() {
+    let files = [
+        "testdata/rig/2.6.0/decode_atoom.pickle",
+        "testdata/rig/2.6.0/oom_train.pickle",
+        "testdata/cases/07_wrapped_ring.pickle",
+    ];
+    for (file, columns) in files.into_iter().flat_map(|file| [(file, 80), (file, 100)]) {
+        let run = run_in(Path::new(env!("CARGO_MANIFEST_DIR")), [file], &[("COLUMNS", &columns.to_string())]);
+        assert_eq!(run.status, 0);
+        assert!(run.stdout.lines().all(|line| line.chars().count() <= columns), "{columns}: {}", run.stdout);
+    }
+}
+
+/// On a terminal, which shows both streams, it is said once that a file was salvaged.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_says_once_what_was_salvaged() {
+    let call = format!("{} testdata/cases/12_truncated.pickle --salvage", env!("CARGO_BIN_EXE_oomscope"));
+    let script = std::process::Command::new("script")
+        .args(["-q", "-c", &call, "/dev/null"])
+        .stdin(std::process::Stdio::null())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output();
+    let Ok(output) = script else {
+        println!("skipped: no `script`");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("MEMORY"), "{text}");
+    assert_eq!(text.matches("salvaged: the file breaks off").count(), 1, "{text}");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{json_of, oomscope};
+use std::path::Path;
+
+use common::{json_of, oomscope, run_in};
 
 const OOM: &str = "testdata/rig/2.6.0/decode_atoom.pickle";
 const PINNED: &str = "testdata/cases/01_pinned_remainder.pickle";
@@ -76,7 +78,7 @@ fn a_segment_is_looked_into() {
 fn the_table_is_sorted_and_cut() {
     for (sort, key) in [("free", "free"), ("total", "total"), ("largest", "largest_free"), ("stranded", "stranded")] {
         let text = oomscope(["segments", OOM, "--sort", sort, "--limit", "3"]).stdout;
-        assert!(text.contains("75 more: --limit 78"), "{text}");
+        assert!(text.contains("75 more: --limit "), "{text}");
         let table = text.split("SEGMENTS\n").nth(1).unwrap();
         let json = json_of(&["segments", OOM, "--json"]);
         let rows = json["devices"][0]["segments"].as_array().unwrap();
@@ -84,6 +86,44 @@ fn the_table_is_sorted_and_cut() {
         let first = table.lines().nth(1).unwrap().split_whitespace().next().unwrap();
         let row = rows.iter().find(|row| row["address"] == first).unwrap();
         assert_eq!(row[key], most, "{sort}");
+    }
+}
+
+/// No line is wider than the terminal, or 120 columns; segments that differ by their address alone share a line.
+#[test]
+fn the_table_fits_and_folds_what_is_alike() {
+    for (file, columns) in [(OOM, 120), (OOM, 100), (OOM, 80), (PINNED, 80), ("testdata/rig/2.6.0/streams.pickle", 120)]
+    {
+        let variables = [("COLUMNS", columns.to_string())];
+        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let run = run_in(Path::new(env!("CARGO_MANIFEST_DIR")), ["segments", file], &variables[..]);
+        assert!(run.stdout.lines().all(|line| line.chars().count() <= columns), "{file} {columns}: {}", run.stdout);
+    }
+    let text = oomscope(["segments", OOM, "--limit", "100"]).stdout;
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    let table = text.split("SEGMENTS\n").nth(1).unwrap();
+    let rows: Vec<&str> = table.lines().skip(1).collect();
+    let others = |row: &&str| {
+        let number = row.split_once("  and ").and_then(|(_, rest)| rest.strip_suffix(" like it"));
+        number.map_or(0, |number| number.parse::<usize>().unwrap())
+    };
+    assert!(rows.len() < 60, "{table}");
+    assert_eq!(rows.len() + rows.iter().map(others).sum::<usize>(), 78, "{table}");
+    // Whoever sorts by address looks for one.
+    let text = oomscope(["segments", OOM, "--sort", "address", "--limit", "100"]).stdout;
+    assert_eq!(text.split("SEGMENTS\n").nth(1).unwrap().lines().count(), 79, "{text}");
+}
+
+/// A size without a unit is hardly one of bytes.
+#[test]
+fn sizes_need_a_unit() {
+    for (flag, size) in [("--capacity", "80"), ("--fit", "530"), ("--free", "0.5")] {
+        let run = oomscope(["segments", PINNED, flag, size]);
+        assert_eq!((run.status, run.stdout.as_str()), (2, ""));
+        assert!(run.stderr.contains(&format!("write {size}GiB (or {size}B for bytes)")), "{}", run.stderr);
+    }
+    for size in ["530MiB", "555745280", "512B"] {
+        assert_eq!(oomscope(["segments", PINNED, "--fit", size]).status, 0, "{size}");
     }
 }
 

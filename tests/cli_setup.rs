@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use common::{oomscope, run_in};
@@ -93,6 +94,24 @@ fn help_groups_commands_by_question() {
     // Calling it without anything, or asking for help as a command, says the same.
     assert!(oomscope::<&str>([]).stderr.contains("What happened?"));
     assert!(oomscope(["help"]).stdout.contains("What happened?"));
+}
+
+/// Without its plug-in, `sql` says what it would do and how to get it.
+#[test]
+fn sql_explains_itself_without_its_plug_in() {
+    let run = run_in(Path::new(env!("CARGO_MANIFEST_DIR")), ["sql", "--help"], &[("PATH", "")]);
+    if run.status == 0 {
+        println!("skipped: the plug-in is there");
+        return;
+    }
+    assert_eq!(run.status, 2);
+    assert!(
+        run.stdout.contains("SQL over the snapshots") && run.stdout.contains("--query peak-by-rank"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stderr.contains("cargo install --path sql"), "{}", run.stderr);
+    assert_eq!(run_in(Path::new(env!("CARGO_MANIFEST_DIR")), ["sql"], &[("PATH", "")]).stdout, "");
 }
 
 /// The heading of the allocator's rules covers these and nothing else, and every command shows how it is called.

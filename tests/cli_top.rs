@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{json_of, oomscope, read, shared_data, testdata};
+use std::path::Path;
+
+use common::{json_of, oomscope, read, run_in, shared_data, testdata};
 use oomscope::history::History;
 use serde_json::Value;
 
@@ -145,6 +147,17 @@ fn frames_can_be_chosen() {
     assert_eq!(oomscope(["top", TRAIN, "--under", "("]).status, 2);
 }
 
+/// Long paths are shortened in their middle: the file and its line stay.
+#[test]
+fn stacks_fit_the_terminal() {
+    for columns in [60, 80] {
+        let arguments = ["top", TRAIN, "--stack", "--limit", "3"];
+        let run = run_in(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, &[("COLUMNS", &columns.to_string())]);
+        assert!(run.stdout.lines().all(|line| line.chars().count() <= columns), "{}", run.stdout);
+        assert!(run.stdout.contains("gpt.py\", line "), "{}", run.stdout);
+    }
+}
+
 #[test]
 fn stacks_are_printed_as_python_prints_them() {
     let text = oomscope(["top", TRAIN, "--stack", "--limit", "1"]).stdout;
@@ -182,8 +195,7 @@ fn the_tree_sums_at_every_branch() {
 fn threads_do_not_change_the_output() {
     let run = |threads: &str| {
         let arguments = ["top", TRAIN, "--by", "category", "--metric", "bytes-time", "--json"];
-        common::run_in(std::path::Path::new(env!("CARGO_MANIFEST_DIR")), arguments, &[("RAYON_NUM_THREADS", threads)])
-            .stdout
+        run_in(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, &[("RAYON_NUM_THREADS", threads)]).stdout
     };
     assert_eq!(run("1"), run("4"));
 }

@@ -49,6 +49,28 @@ fn json_has_the_promised_keys() {
     assert!(few.iter().all(|scenario| all.contains(scenario)));
 }
 
+/// A setting may be given as reports print it, or as a line of a shell script.
+#[test]
+fn settings_are_taken_as_they_are_printed() {
+    let asked = |set: &str| {
+        let result = json_of(&["whatif", OOM, "--set", set, "--json"]);
+        result["scenarios"][0].clone()
+    };
+    let plain = asked("expandable_segments:True");
+    assert_eq!(plain["settings"], "expandable_segments:True");
+    for set in [
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        "PYTORCH_ALLOC_CONF='expandable_segments:True'",
+        "export PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\"",
+        "'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True'",
+    ] {
+        assert_eq!(asked(set), plain, "{set}");
+    }
+    let run = oomscope(["whatif", OOM, "--set", "CUDA_VISIBLE_DEVICES=0"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("CUDA_VISIBLE_DEVICES is not where PyTorch reads its settings"), "{}", run.stderr);
+}
+
 #[test]
 fn nothing_promises_that_there_is_no_oom() {
     let text = oomscope(["whatif", OOM]).stdout;

@@ -165,6 +165,17 @@ fn the_documentation_names_every_command() {
     assert!(named >= 17, "{named} commands");
 }
 
+/// Code to paste runs on every release that records: `torch.OutOfMemoryError` came with 2.5 only.
+#[test]
+fn code_to_paste_names_what_every_release_has() {
+    for page in
+        files(&project().join("docs"), |name| name.ends_with(".md")).into_iter().chain([project().join("README.md")])
+    {
+        let text = fs::read_to_string(&page).unwrap();
+        assert!(!text.contains("except torch.OutOfMemoryError"), "{}", page.display());
+    }
+}
+
 /// The report printed in the README is the one that its first command prints.
 #[test]
 fn the_report_of_the_readme_is_current() {

@@ -103,6 +103,77 @@ fn a_place_that_cannot_be_written_to_is_named() {
     assert_eq!(names(directory.path()), ["file"]);
 }
 
+/// Calls in which an output is one of the inputs: the files that they name, and the call.
+const ONTO_ITSELF: [(&[&str], &str); 16] = [
+    (&["own"], "map own -o own"),
+    (&["own"], "timeline own -o own"),
+    (&["own"], "flame own -o own"),
+    (&["own", "before"], "flame own --diff before -o before"),
+    (&["own"], "check own --junit own"),
+    (&["own", "before"], "check before own --junit before"),
+    (&["own"], "check own --max-peak-growth 5% --junit own"),
+    (&["own"], "export own --format pickle --force -o own"),
+    (&["own"], "export own --format pprof -o own"),
+    (&["own", "out/sites.csv"], "export out/sites.csv --format csv --force -o out"),
+    (&["own"], "report own -o own"),
+    (&["out/report.json"], "report out/report.json -o out"),
+    (&["own", "b.svg"], "diff own b.svg -o b.svg"),
+    (&["own", "out/diff.json"], "diff own out/diff.json -o out"),
+    (&["out/fleet.json"], "fleet out/fleet.json -o out"),
+    (&["list"], "whatif --requests list --state list"),
+];
+
+/// What is read is never written over, by whatever name it goes; and the message says so.
+#[test]
+fn inputs_are_not_written_over() {
+    for (files, call) in ONTO_ITSELF {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("out")).unwrap();
+        let content = |name: &str| match name {
+            "list" => testdata().join("requests/example.json"),
+            _ => testdata().join("rig/2.6.0/decode_atoom.pickle"),
+        };
+        for file in files {
+            fs::copy(content(file), at(file)).unwrap();
+        }
+        let run = common::run_in(directory.path(), call.split(' '), &[]);
+        assert_eq!(run.status, 2, "{call}: {}", run.stderr);
+        assert!(run.stderr.contains("is an input of this command"), "{call}: {}", run.stderr);
+        for file in files {
+            assert!(fs::read(at(file)).unwrap() == fs::read(content(file)).unwrap(), "{call}: {file}");
+        }
+    }
+}
+
+/// A link leads to the same file, a hard one as well; evidence is an input too. What an earlier run wrote is replaced.
+#[test]
+fn links_to_inputs_are_not_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    fs::copy(snapshot(), at("own")).unwrap();
+    fs::hard_link(at("own"), at("hard")).unwrap();
+    std::os::unix::fs::symlink("own", at("soft")).unwrap();
+    fs::create_dir(at("out")).unwrap();
+    fs::write(at("out/report.html"), "CUDA out of memory. Tried to allocate 2.00 GiB.").unwrap();
+    for call in [
+        "map own -o hard",
+        "map own -o soft",
+        "map soft -o own",
+        "map hard -o ./own",
+        "report own --log out/report.html -o out",
+    ] {
+        let run = common::run_in(directory.path(), call.split(' '), &[]);
+        assert_eq!(run.status, 2, "{call}: {}", run.stderr);
+        assert!(run.stderr.contains("is an input of this command"), "{call}: {}", run.stderr);
+    }
+    assert!(fs::read(at("own")).unwrap() == fs::read(snapshot()).unwrap());
+    assert!(fs::read_to_string(at("out/report.html")).unwrap().starts_with("CUDA out of memory"));
+    for _ in 0..2 {
+        assert_eq!(common::run_in(directory.path(), ["map", "own", "-o", "map.svg"], &[]).status, 0);
+    }
+}
+
 /// An unwritable directory, unless the tests run as somebody who may write anywhere.
 #[test]
 fn an_unwritable_directory_is_named() {

@@ -14,7 +14,7 @@ use crate::oom::reconcile::Reconciliation;
 use crate::oom::remedies::{Settings, TorchRange};
 use crate::oom::{Diagnosis, Facts, Inputs, Log, Message, Verdict, diagnose};
 use crate::snapshot::Snapshot;
-use crate::units::bytes;
+use crate::units::{bytes, count};
 
 /// Figures of a text and of a snapshot of the same failure may differ by one step of the segment sizes.
 const STEP: u64 = 2 << 20;
@@ -132,7 +132,10 @@ pub fn diagnosis(
     };
     let (mut facts, contradictions) = match (failure, message) {
         (Some(failure), Some(message)) => join(facts_with(history, failure, sites, card, Some(leaks)), message),
-        (Some(failure), None) => (facts_with(history, failure, sites, card, Some(leaks)), Vec::new()),
+        (Some(failure), None) => {
+            let note = evidence.log.and_then(|log| unrelated(log, failure, device));
+            (facts_with(history, failure, sites, card, Some(leaks)), note.into_iter().collect())
+        }
         (None, Some(message)) => {
             let note = "the snapshot has no failure at this moment: the verdict is that of the text".to_owned();
             (evidence.log.map_or_else(|| Facts::of_message(message), |log| log.facts(message)), vec![note])
@@ -158,6 +161,25 @@ pub fn diagnosis(
     });
     let says_nothing = failure.is_none() && message.is_none() && found.verdict == Verdict::Undecidable;
     (!says_nothing).then_some(found)
+}
+
+/// Says that no message of `log` is about `failure`, if there are messages.
+fn unrelated(log: &Log, failure: &Failure, device: i64) -> Option<String> {
+    let is_here = |message: &&Message| message.device.is_none_or(|found| i64::from(found) == device);
+    let nearest = log.messages.iter().find(|message| is_here(message) && message.tried.is_some());
+    let nearest = nearest.or(log.messages.iter().find(is_here)).or(log.messages.first())?;
+    let differs = match (nearest.device, nearest.tried) {
+        (Some(other), _) if !is_here(&nearest) => format!("is of device {other}, not {device}"),
+        (_, Some(tried)) => {
+            format!("asks for {}, this failure for {} of the device", bytes(tried), bytes(failure.segment_size))
+        }
+        _ => format!("is of {}", nearest.kind.describe()),
+    };
+    let which = match log.messages.len() {
+        1 => format!("the log's message (line {}) is of another failure: it", count(nearest.line)),
+        n => format!("none of the log's {n} messages is of this failure: that of line {}", count(nearest.line)),
+    };
+    Some(format!("{which} {differs}; no figure of the log is used"))
 }
 
 /// The settings in force, as far as the file tells.

@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
+use super::sources;
+
 /// What to do with a file that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
@@ -92,8 +94,9 @@ impl Drop for Partial {
     }
 }
 
-/// Fails when `path` is there and `existing` says to keep it: worth asking before long work.
+/// Fails when `path` is an input, or is there and `existing` says to keep it: worth asking before long work.
 pub fn check(path: &Path, existing: Existing) -> Result<()> {
+    sources::protect(path)?;
     if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() && !is_special(path) {
         bail!("{} exists already: name another file, or replace it with --force", path.display());
     }

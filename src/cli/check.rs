@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::args::{InputArgs, RuleArgs};
 use super::input::Loaded;
-use super::{Status, input, output};
+use super::{Status, input, output, sources};
 use crate::analysis::check::{
     Check, DeviceFigures, Growth, Limits, Optional, Size, Verdict, baseline, check, figures, is_baseline, new_figures,
     parse_share,
@@ -89,6 +89,8 @@ struct Judged {
 
 pub fn run(args: &Args) -> Result<Status> {
     let new = args.second.as_ref().unwrap_or(&args.first);
+    // The gates are also written when a file cannot be read.
+    [&args.first, new].into_iter().for_each(|path| sources::note(path));
     let judged = match judge(args, new) {
         Ok(judged) => judged,
         Err(error) => {

@@ -1,7 +1,6 @@
 //! `oomscope diff`
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -172,7 +171,7 @@ fn write(path: &Path, pictures: &Pictures, json: impl Fn() -> Result<String>) ->
         let timelines = pictures.timelines().context("no file has a history to draw")?;
         return output::write(path, &timelines);
     }
-    fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+    output::make_directory(path)?;
     output::write(&path.join("diff.json"), &json()?)?;
     if let Some(timelines) = pictures.timelines() {
         output::write(&path.join("timeline.svg"), &timelines)?;

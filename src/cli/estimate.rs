@@ -10,18 +10,18 @@ use serde::Serialize;
 use super::{Status, output};
 use crate::oom::estimate::{Dtype, Estimate, ModelConfig, Plan, Shard, Training, estimate};
 use crate::render::table::{Align, Table};
-use crate::units::{bytes, bytes_decimal, parse_size};
+use crate::units::{bytes, bytes_decimal, parse_count, parse_size};
 
 /// Lower bounds of the memory that a model needs: weights, gradients, optimiser, KV cache, logits, term by term.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  oomscope estimate --params 8e9 --dtype bf16                       weights alone: 16.0 GB
-  oomscope estimate --params 8e9 --train mixed-adamw --ranks 8 --shard all
+  oomscope estimate --params 8B --dtype bf16                        weights alone: 16.0 GB
+  oomscope estimate --params 8B --train mixed-adamw --ranks 8 --shard all
   oomscope estimate --config config.json --batch 8 --seq 8192 --gpu 24GiB
   oomscope estimate --config config.json --lora 16 --batch 4 --seq 2048")]
 pub struct Args {
-    /// Parameters (8e9)
-    #[arg(long, value_name = "COUNT", value_parser = parse_size, required_unless_present = "config")]
+    /// Number of parameters: 8B, 350M, 1.5T, 8e9
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, required_unless_present = "config")]
     params: Option<u64>,
     /// A Hugging Face config.json: the count follows from the shapes of Llama-like decoders
     #[arg(long, value_name = "FILE", conflicts_with = "params")]

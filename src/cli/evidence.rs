@@ -1,10 +1,10 @@
 //! Flags for what lies beside a snapshot or a log: `nvidia-smi` output and tables of marks.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use super::sources;
 use crate::oom::reconcile::{Reconciliation, Sources, reconcile};
 use crate::oom::smi::{self, Smi};
 use crate::oom::{Log, Marks, Message, read};
@@ -59,7 +59,7 @@ impl EvidenceArgs {
 }
 
 fn text(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+    let bytes = sources::read(path).with_context(|| path.display().to_string())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

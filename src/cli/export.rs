@@ -10,7 +10,7 @@ use super::args::{InputArgs, MomentArgs, RuleArgs};
 use super::atomic::{self, Existing};
 use super::input::Loaded;
 use super::tables::{self, TableArgs};
-use super::{Status, input};
+use super::{Status, input, sources};
 use crate::analysis::window::WindowSpec;
 use crate::export::tables::{Source, TableName};
 use crate::export::{
@@ -151,6 +151,7 @@ pub fn run(args: &Args) -> Result<Status> {
         args.at.at.is_none() || matches!(args.format, Format::Folded | Format::Pprof),
         "--at goes with --format folded or pprof: the others have every moment"
     );
+    sources::note(&args.file);
     let existing = if args.force { Existing::Replace } else { Existing::Keep };
     if let Some(root) = &args.tables.tables {
         ensure!(args.format == Format::Parquet, "a dataset is of Parquet files: --tables goes with --format parquet");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use super::sources;
 use crate::analysis::fleet::{RankFile, RankPattern, assign, place};
 
 /// Endings of the files that are taken from a directory.
@@ -17,7 +18,8 @@ pub fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>> {
     for argument in arguments {
         let text = argument.to_string_lossy();
         if let Some(list) = text.strip_prefix('@') {
-            let names = fs::read_to_string(list).with_context(|| format!("{list}: the list cannot be read"))?;
+            let names =
+                sources::read_text(Path::new(list)).with_context(|| format!("{list}: the list cannot be read"))?;
             let named = names.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
             let before = found.len();
             found.extend(named.map(PathBuf::from));
@@ -58,11 +60,11 @@ pub fn rank_files(arguments: &[PathBuf], pattern: Option<&RankPattern>) -> Resul
     Ok((files.collect(), assigned.notes))
 }
 
-/// The snapshots directly in `directory`, by name.
+/// The snapshots directly in `directory`, in natural order.
 pub fn directly_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> =
         entries(directory)?.into_iter().filter(|path| path.is_file() && is_snapshot(path)).collect();
-    found.sort();
+    found.sort_by_cached_key(|path| natural(&path.to_string_lossy()));
     Ok(found)
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::args::InputArgs;
 use super::atomic::{self, Existing};
 use super::workers::in_parallel;
-use super::{Status, files, output, tables};
+use super::{Status, files, output, sources, tables};
 use crate::analysis::fleet::{Fleet, Rank, RankFile, RankPattern, fleet, rank};
 use crate::analysis::sites::{By, Sites};
 use crate::export::dataset::{Dataset, JobRank, Manifest};
@@ -129,7 +129,7 @@ pub fn run(args: &Args) -> Result<Status> {
     };
     let json = || -> Result<String> { Ok(serde_json::to_string_pretty(&document)? + "\n") };
     if let Some(directory) = &args.output {
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        output::make_directory(directory)?;
         output::write(&directory.join("fleet.json"), &json()?)?;
         output::write(&directory.join("heat_map.svg"), &heat_map(&fleet))?;
         output::write(&directory.join("timelines.svg"), &timelines(&fleet))?;
@@ -175,6 +175,7 @@ impl Read {
 }
 
 fn from_snapshot(file: &RankFile, args: &Args) -> Result<(Vec<Rank>, Status)> {
+    sources::note(Path::new(&file.file));
     let options = LoadOptions { salvage: args.salvage, ..LoadOptions::default() };
     let snapshot = load(&Source::from_arg(Path::new(&file.file)), &options)?;
     let sites = Sites::new(&snapshot, By::Line);

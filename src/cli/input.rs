@@ -1,5 +1,6 @@
 //! Reading a snapshot for a command.
 
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -7,7 +8,9 @@ use rayon::prelude::*;
 
 use super::Status;
 use super::args::InputArgs;
+use super::meant;
 use super::progress::{Reading, Step};
+use super::sources;
 use crate::allocator::AllocatorRules;
 use crate::analysis::categories::Rules;
 use crate::history::History;
@@ -28,10 +31,13 @@ pub struct Loaded {
 /// Reads the file that `args` name.
 pub fn open(args: &InputArgs) -> Result<Loaded> {
     let path = display(&args.file);
+    sources::note(&args.file);
     let progress = Reading::new(&path);
     let report = |done, total| progress.report(done, total);
     let options = LoadOptions { salvage: args.salvage, progress: Some(&report), ..LoadOptions::default() };
-    let snapshot = load(&Source::from_arg(&args.file), &options).with_context(|| path.clone())?;
+    let snapshot = load(&Source::from_arg(&args.file), &options)
+        .map_err(|error| meant::not_a_snapshot(error, &path))
+        .with_context(|| path.clone())?;
     let rules = args.rules.apply(&snapshot.settings.rules)?;
     let name = args.file.file_name().map_or_else(|| path.clone(), |name| display(Path::new(name)));
     Ok(Loaded { name, path, snapshot, rules })
@@ -39,7 +45,7 @@ pub fn open(args: &InputArgs) -> Result<Loaded> {
 
 /// Reads the rules for categories in the file at `path`.
 pub fn rules(path: &Path) -> Result<Rules> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let text = sources::read_text(path).with_context(|| format!("{} cannot be read", path.display()))?;
     Rules::parse(&text).with_context(|| path.display().to_string())
 }
 
@@ -84,8 +90,12 @@ impl Loaded {
         }
     }
 
-    /// The line that every text begins with when only a part of the file could be used.
+    /// The line that every text begins with when only a part of the file could be used; nothing where the warning on
+    /// standard error stands just above it.
     pub fn preface(&self) -> String {
+        if io::stdout().is_terminal() && io::stderr().is_terminal() {
+            return String::new();
+        }
         self.salvaged().map_or_else(String::new, |warning| format!("{warning}\n\n"))
     }
 

@@ -22,11 +22,13 @@ mod input;
 mod leaks;
 mod man;
 mod map;
+mod meant;
 mod oom;
 mod output;
 mod progress;
 mod report;
 mod segments;
+mod sources;
 mod sql;
 mod tables;
 mod timeline;
@@ -38,6 +40,7 @@ mod workers;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// How a command ended.
@@ -92,7 +95,7 @@ Examples:
   oomscope timeline oom.pickle -o memory.svg    memory over time, by line
   oomscope flame oom.pickle -o flame.svg        which calls lead to it
   oomscope oom job.log                          the verdict from the error text alone
-  oomscope estimate --params 8e9 --dtype bf16   what a model needs at least
+  oomscope estimate --params 8B --dtype bf16    what a model needs at least
   oomscope export oom.pickle -f json            the file for other programs
   oomscope howto hook                           code that takes a snapshot when it fails
   oomscope whatif oom.pickle                    would another allocator setting have passed?
@@ -130,7 +133,11 @@ fn command() -> clap::Command {
 
 /// Runs the command that `arguments` (program name first) ask for.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Status> {
-    let matches = command().get_matches_from(with_default_command(arguments.into_iter().collect()));
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let command = command();
+    let names: Vec<&str> = command.get_subcommands().map(|command| command.get_name()).collect();
+    let arguments = with_default_command(arguments, &names)?;
+    let matches = command.get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches)?;
     match cli.command {
         Command::Report(args) => report::run(&args),
@@ -155,17 +162,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Stat
     }
 }
 
-/// Puts `report` in front of arguments that name no command but something to read.
-fn with_default_command(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let command = Cli::command();
-    let names: Vec<&str> = command.get_subcommands().map(|command| command.get_name()).collect();
+/// Puts `report` in front of arguments that name none of the commands `names` but something to read.
+fn with_default_command(mut arguments: Vec<OsString>, names: &[&str]) -> anyhow::Result<Vec<OsString>> {
     let rest = arguments.get(1..).unwrap_or_default();
     let is_option = |argument: &OsString| argument != "-" && argument.to_string_lossy().starts_with('-');
     let names_command = rest.iter().any(|argument| argument == "help" || names.iter().any(|name| argument == name));
     if !names_command && rest.iter().any(|argument| !is_option(argument)) {
+        if let Some(message) = meant::no_such_command(&arguments, names) {
+            bail!(message);
+        }
         arguments.insert(1, "report".into());
     }
-    arguments
+    Ok(arguments)
 }
 
 #[cfg(test)]
@@ -174,7 +182,8 @@ mod tests {
 
     fn expand(arguments: &[&str]) -> Vec<String> {
         let arguments = arguments.iter().map(OsString::from).collect();
-        with_default_command(arguments).into_iter().map(|argument| argument.into_string().unwrap()).collect()
+        let arguments = with_default_command(arguments, &["report", "top"]).unwrap();
+        arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect()
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `oomscope oom`
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -8,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::evidence::EvidenceArgs;
-use super::{Status, output};
+use super::{Status, meant, output, sources};
 use crate::oom::budget::Budget;
 use crate::oom::phases::Chronology;
 use crate::oom::{Diagnosis, Inputs, Log, Message, diagnose};
@@ -20,6 +19,7 @@ use crate::render::terminal;
   oomscope oom job.log                          a log of any size, of one rank or many
   kubectl logs POD | oomscope oom               the same, from a pipe
   oomscope oom job.log --nvidia-smi smi.txt     with the other processes on the card
+  oomscope oom job.log --message 2              another of its messages than the first
   oomscope oom job.log --marks phases.txt       with lines of your own that tell the phase
 
 Exit status: 0 when a message was found; 2 when there is none, or the input was wrong.")]
@@ -29,6 +29,9 @@ pub struct Args {
     file: PathBuf,
     #[command(flatten)]
     evidence: EvidenceArgs,
+    /// Tell of the N-th message, as the table of the others numbers them; JSON has all
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, conflicts_with = "json")]
+    message: usize,
     /// Print JSON with stable keys; sizes are integers in bytes
     #[arg(long)]
     json: bool,
@@ -56,7 +59,7 @@ pub fn run(args: &Args) -> Result<Status> {
         io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
         bytes
     } else {
-        fs::read(&args.file).with_context(|| name.clone())?
+        sources::read(&args.file).with_context(|| name.clone())?
     };
     let log = args.evidence.read_log(&bytes)?;
     let evidence = args.evidence.load()?;
@@ -64,7 +67,8 @@ pub fn run(args: &Args) -> Result<Status> {
         ordered(&log).into_iter().map(|message| diagnosis(&log, message, &evidence)).collect();
     let mut warnings = Vec::new();
     if diagnoses.is_empty() {
-        warnings.push(format!("{name}: no out-of-memory message was found"));
+        let instead = meant::not_a_log(&bytes, &name).map_or_else(String::new, |instead| format!("; {instead}"));
+        warnings.push(format!("{name}: no out-of-memory message was found{instead}"));
     }
     if args.json {
         let document = Document {
@@ -79,10 +83,15 @@ pub fn run(args: &Args) -> Result<Status> {
         let mut text = serde_json::to_string_pretty(&document)?;
         text.push('\n');
         output::print(&text)?;
-    } else if let Some((first, rest)) = diagnoses.split_first() {
-        output::print(&text(&log, first, rest))?;
-    } else {
+    } else if diagnoses.is_empty() {
         eprintln!("oomscope: {}", warnings[0]);
+    } else {
+        let mut rest: Vec<(usize, &Diagnosis)> = (1..).zip(&diagnoses).collect();
+        let chosen = rest.iter().position(|(number, _)| *number == args.message).with_context(|| {
+            format!("{name}: there is no message {}: the messages are 1 to {}", args.message, diagnoses.len())
+        })?;
+        let (_, chosen) = rest.remove(chosen);
+        output::print(&text(&log, chosen, &rest))?;
     }
     Ok(if diagnoses.is_empty() { Status::Partial } else { Status::Done })
 }
@@ -104,22 +113,22 @@ fn diagnosis(log: &Log, message: &Message, evidence: &super::evidence::Evidence)
     })
 }
 
-fn text(log: &Log, first: &Diagnosis, rest: &[Diagnosis]) -> String {
+fn text(log: &Log, chosen: &Diagnosis, rest: &[(usize, &Diagnosis)]) -> String {
     let width = output::width();
     let mut out = String::new();
-    if let Some(message) = &first.message {
+    if let Some(message) = &chosen.message {
         out += &format!("{}\n\n", terminal::message(message));
     }
-    out += &terminal::verdict(first, width);
-    if let Some(account) = &first.account {
+    out += &terminal::verdict(chosen, width);
+    if let Some(account) = &chosen.account {
         out += &format!("\n{}", terminal::account(account, width));
     }
-    let until = first.message.as_ref().map_or(usize::MAX, |message| message.offset);
+    let until = chosen.message.as_ref().map_or(usize::MAX, |message| message.offset);
     let phases = terminal::chronology(&log.chronology, until, width);
     if !phases.is_empty() {
         out += &format!("\n{phases}");
     }
-    let remedies = terminal::remedies(first, REMEDIES, true, width);
+    let remedies = terminal::remedies(chosen, REMEDIES, true, width);
     if !remedies.is_empty() {
         out += &format!("\n{remedies}");
     }

@@ -1,13 +1,16 @@
 //! Writing results: to standard output, or to files that appear whole or not at all.
 
+use std::env;
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::atomic::{self, Existing};
 use super::input::Loaded;
+use super::sources;
 
 /// Every JSON document.
 #[derive(Serialize)]
@@ -42,10 +45,15 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     atomic::write(path, Existing::Replace, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
-/// Columns of the terminal; `None` when the output goes elsewhere and may be as wide as it is.
+/// Makes the directory `path`, for files that are written into it.
+pub fn make_directory(path: &Path) -> Result<()> {
+    sources::protect(path)?;
+    fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))
+}
+
+/// Columns of the terminal, else those that `COLUMNS` gives; `None` where neither tells.
 pub fn width() -> Option<usize> {
-    if !io::stdout().is_terminal() {
-        return None;
-    }
-    terminal_size::terminal_size().map(|(columns, _)| columns.0.into())
+    let columns = || env::var("COLUMNS").ok()?.parse().ok().filter(|&columns| columns > 0);
+    let terminal = if io::stdout().is_terminal() { terminal_size::terminal_size() } else { None };
+    terminal.map(|(columns, _)| columns.0.into()).or_else(columns)
 }

@@ -1,6 +1,5 @@
 //! `oomscope report`
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -9,7 +8,7 @@ use clap::ValueEnum;
 use super::args::{InputArgs, MomentArgs};
 use super::evidence::EvidenceArgs;
 use super::input::Loaded;
-use super::{Status, directory, input, output, timeline};
+use super::{Status, directory, input, output, sources, timeline};
 use crate::analysis::closeup::close_ups;
 use crate::analysis::report::{Document, Report, report};
 use crate::analysis::series::Series;
@@ -61,7 +60,14 @@ enum Format {
 
 pub fn run(args: &Args) -> Result<Status> {
     if args.input.file.is_dir() {
-        ensure!(args.format == Format::Text, "{}: --format describes one file: name it", args.input.file.display());
+        let directory = args.input.file.display();
+        ensure!(args.format == Format::Text, "{directory}: --format describes one file: name it");
+        ensure!(
+            args.output.is_none(),
+            "{directory}: -o describes one file: name it, or try `oomscope fleet {directory} -o DIR` for a page of all"
+        );
+        let is_plain = args.at.at.is_none() && args.oom.is_none() && args.log.is_none();
+        ensure!(is_plain, "{directory}: --at, --oom and --log describe one file: name it");
         return directory::run(&args.input);
     }
     let loaded = input::open(&args.input)?;
@@ -71,7 +77,7 @@ pub fn run(args: &Args) -> Result<Status> {
     let at = args.oom.map_or_else(|| args.at.moment(), |number| At::Oom(Some(number)));
     let beside = args.evidence.load()?;
     let log = args.log.as_ref().map(|path| {
-        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        let bytes = sources::read(path).with_context(|| path.display().to_string())?;
         args.evidence.read_log(&bytes)
     });
     let log = log.transpose()?;
@@ -102,7 +108,7 @@ pub fn run(args: &Args) -> Result<Status> {
     };
     let json = || output::json("report", &loaded, &document);
     if let Some(directory) = &args.output {
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        output::make_directory(directory)?;
         output::write(&directory.join("report.json"), &json()?)?;
         let series: Vec<Series> = result.devices.iter().filter_map(|device| device.series.clone()).collect();
         if !series.is_empty() {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::Status;
+use super::{Status, output};
 
 /// Name of the plug-in.
 const PLUGIN: &str = "oomscope-sql";
@@ -26,8 +26,25 @@ pub struct Args {
     arguments: Vec<OsString>,
 }
 
+/// What the plug-in does, for whoever does not have it.
+const ABOUT: &str = "\
+SQL over the snapshots of a job's ranks, or over the tables made from them.
+
+With the plug-in oomscope-sql:
+  oomscope sql --list                               the queries that have a name: peaks by rank, odd lines, leaks …
+  oomscope sql --query peak-by-rank dumps/          runs one of them
+  oomscope sql 'SELECT rank, peak_allocated FROM devices ORDER BY 2 DESC' dumps/
+  oomscope sql --query imbalance db --cluster df://scheduler:50050     on a Ballista cluster
+
+Tables: devices, segments, blocks, events, stacks, frames, sites, steps, ooms, moments, leaks, timeline.
+
+";
+
 pub fn run(args: &Args) -> Result<Status> {
     let Some(plugin) = find() else {
+        if args.arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+            output::print(ABOUT)?;
+        }
         bail!(
             "the plug-in {PLUGIN} is neither beside oomscope nor on PATH. It has the SQL engine, which takes many minutes to \
              build and is therefore apart: `cargo install --path sql` in the source tree installs it. Without it, \

@@ -52,7 +52,7 @@ pub fn write_all(
         TableName::ALL.into_iter().map(|name| (name, directory.join(format!("{}.{ending}", name.name())))).collect();
     // Nothing is written when one of them is in the way.
     files.iter().try_for_each(|(_, path)| atomic::check(path, existing))?;
-    fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    output::make_directory(directory)?;
     for (name, path) in &files {
         let table = source.table(*name);
         atomic::write(path, existing, |out: &mut dyn Write| Ok(format.write(&*table, out)?))?;

@@ -174,7 +174,8 @@ pub fn run(args: &Args) -> Result<Status> {
             true => output::json("top", &loaded, &Document::new(&rankings))?,
             false => {
                 let tables = rankings.iter().map(|ranking| {
-                    terminal::heading(ranking) + &terminal::top(ranking, "site", args.limit, output::width())
+                    let width = output::width();
+                    terminal::heading(ranking, width) + &terminal::top(ranking, "site", args.limit, width)
                 });
                 loaded.preface() + &tables.collect::<Vec<_>>().join("\n")
             }

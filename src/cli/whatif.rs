@@ -1,12 +1,11 @@
 //! `oomscope whatif`
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::args::{InputArgs, RuleArgs};
-use super::{Status, input, output};
+use super::{Status, input, output, sources};
 use crate::allocator::{RunOptions, TorchVersion, Workload, WorkloadRun};
 use crate::analysis::whatif::{Options, whatif};
 use crate::history::History;
@@ -28,8 +27,8 @@ pub struct Args {
     /// Snapshot: a pickle (.gz, .zst, .zip too), an HTML page of _memory_viz.py, JSON; `-` reads standard input
     #[arg(value_name = "FILE", required_unless_present = "requests")]
     file: Option<PathBuf>,
-    /// Configuration string to try instead of the usual ones; may be repeated
-    #[arg(long = "set", value_name = "CONF")]
+    /// Configuration string to try instead of the usual ones, with or without the name of its variable; may be repeated
+    #[arg(long = "set", value_name = "CONF", value_parser = configuration)]
     settings: Vec<String>,
     /// Memory that PyTorch can have [default: what the recorded failure shows]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -63,6 +62,23 @@ pub struct Args {
     every: u64,
     #[command(flatten)]
     rules: RuleArgs,
+}
+
+/// Variables that PyTorch reads its allocator's configuration from.
+const VARIABLES: [&str; 3] = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"];
+
+/// The configuration in `text`, which may be a line for a shell: `export PYTORCH_CUDA_ALLOC_CONF="…"`.
+fn configuration(text: &str) -> Result<String, String> {
+    let unquoted = |text: &'_ str| text.trim().trim_matches(['"', '\'']).trim().to_owned();
+    let line = unquoted(text);
+    let line = line.strip_prefix("export ").map_or(line.as_str(), str::trim_start);
+    match line.split_once('=') {
+        None => Ok(unquoted(line)),
+        Some((name, value)) if VARIABLES.contains(&name.trim()) => Ok(unquoted(value)),
+        Some((name, _)) => {
+            Err(format!("{} is not where PyTorch reads its settings: that is {}", name.trim(), VARIABLES.join(", ")))
+        }
+    }
 }
 
 pub fn run(args: &Args) -> Result<Status> {
@@ -121,7 +137,7 @@ fn oom(history: &History, number: usize) -> Result<u32> {
 
 fn requests(args: &Args, list: &Path) -> Result<Status> {
     let name = || list.display().to_string();
-    let json = fs::read(list).with_context(name)?;
+    let json = sources::read(list).with_context(name)?;
     let workload = Workload::from_json(&json).with_context(name)?;
     ensure!(args.settings.len() <= 1, "--requests takes one --set: run the command again for another setting");
     let options = RunOptions {

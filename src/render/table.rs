@@ -2,7 +2,7 @@
 //!
 //! Cells may come from untrusted files: control characters and escape sequences in them are made visible, not obeyed.
 
-use crate::text::{printable, shorten, width};
+use crate::text::{printable, shorten, width, words};
 
 /// What stands between two columns.
 const GAP: usize = 2;
@@ -145,7 +145,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
         return vec![text.to_owned()];
     }
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    for word in words(text) {
         let word = shorten(word, columns);
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(&word),

@@ -22,7 +22,7 @@ pub use events::{Action, Column, Event, Events};
 pub use format::{Format, Writer};
 pub use ids::{FrameId, PoolId, StackId, StrId, StreamId};
 pub use intern::{Frame, Stacks, Strings};
-pub use load::{LoadError, LoadOptions, Source, load, load_bytes};
+pub use load::{LoadError, LoadOptions, Source, is_compressed, is_pickle, load, load_bytes};
 pub use schema::{BlockHistory, Extras, Fx, HistoryRows, Keys, Schema};
 pub use segments::{Block, BlockState, Segment};
 pub use settings::Settings;

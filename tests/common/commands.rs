@@ -100,7 +100,7 @@ fn as_json(result: &impl Serialize) {
 
 fn show(ranking: &Ranking) {
     as_json(ranking);
-    terminal::heading(ranking);
+    terminal::heading(ranking, Some(100));
     terminal::top(ranking, "site", 20, Some(100));
 }
 

@@ -88,6 +88,7 @@ pub fn run_in<S: AsRef<std::ffi::OsStr>>(
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_oomscope"))
         .args(arguments)
         .current_dir(directory)
+        .env_remove("COLUMNS")
         .envs(variables.iter().copied())
         .stdin(std::process::Stdio::null())
         .output()

@@ -84,7 +84,7 @@ fn told(log: &Log, moments: &[Smi]) {
         diagnosis.message.as_ref().map(terminal::message);
         account(diagnosis.account.clone());
     }
-    terminal::others(&diagnoses, Some(100));
+    terminal::others(&(1..).zip(&diagnoses).collect::<Vec<_>>(), Some(100));
 }
 
 fn account(account: Option<oomscope::oom::reconcile::Reconciliation>) {

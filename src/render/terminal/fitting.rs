@@ -1,14 +1,14 @@
 //! What still fits, what did not, and the sizes of free blocks.
 
 use super::names::{shared_directory, without};
-use super::number_of;
 use super::pool_text;
+use super::{number_of, paragraph};
 use crate::analysis::failed_fits::{FailedFit, FailedFits};
 use crate::analysis::fit::{Basis, Fit, How, OomFit};
 use crate::analysis::holes::Holes;
 use crate::analysis::segments::Segments;
 use crate::render::sparkline::sparkline;
-use crate::render::table::{Align, Table};
+use crate::render::table::{Align, Table, WIDEST};
 use crate::units::{bytes, bytes_short, count};
 
 /// The requests that were tried; empty when none was.
@@ -129,11 +129,12 @@ pub fn holes(holes: &Holes, width: Option<usize>) -> String {
     }
     let mut out = table.render(width);
     if let (Some(useless), Some(number)) = (holes.useless, holes.useless_holes) {
-        out += &format!("  Requests are the last {} before the moment. ", count(holes.requests));
-        out += &match number {
-            0 => "Every hole could serve one of them.\n".to_owned(),
-            n => format!("{} with {} could serve none of them.\n", number_of(n, "hole"), bytes(useless)),
+        let served = match number {
+            0 => "Every hole could serve one of them.".to_owned(),
+            n => format!("{} with {} could serve none of them.", number_of(n, "hole"), bytes(useless)),
         };
+        let text = format!("Requests are the last {} before the moment. {served}", count(holes.requests));
+        out += &paragraph("  ", &text, width.unwrap_or(WIDEST));
     }
     out
 }
@@ -152,13 +153,14 @@ pub fn failed_fits(found: &FailedFits, width: Option<usize>) -> String {
     if found.count == 0 {
         return String::new();
     }
-    let mut out = format!(
-        "  {} of {} took {} of new memory although as much was free in their pool, from event {} on.\n",
+    let taken = format!(
+        "{} of {} took {} of new memory although as much was free in their pool, from event {} on.",
         number_of(found.count, "request"),
         bytes(found.bytes),
         bytes(found.new_memory),
         count(found.first_event.unwrap_or(0).into())
     );
+    let mut out = paragraph("  ", &taken, width.unwrap_or(WIDEST));
     let windows: Vec<u64> = found.over_time.iter().map(|&n| n.into()).collect();
     out += &format!("  over the trace  {}\n", sparkline(&windows, windows.len()));
     let mut table = Table::new([

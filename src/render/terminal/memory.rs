@@ -106,8 +106,12 @@ fn capacity_note(device: &DeviceReport) -> String {
 fn peaks(info: Option<&DeviceInfo>) -> String {
     let span = info.and_then(|info| info.last_time_us?.checked_sub(info.first_time_us?)).filter(|&span| span > 0);
     let span = span.map_or_else(String::new, |span| format!(" over {}", duration(span)));
-    let peak = |peak: Peak| format!("{}{}", if peak.exact { "" } else { "at least " }, bytes(peak.bytes));
     info.and_then(|info| info.peak).map_or_else(String::new, |peaks| {
-        format!("live memory{span}, peak {} · reserved peak {}", peak(peaks.allocated), peak(peaks.reserved))
+        format!("live memory{span}, peak {} · reserved peak {}", peak_text(peaks.allocated), peak_text(peaks.reserved))
     })
+}
+
+/// A peak, which is the least where the trace may lack a higher one.
+pub fn peak_text(peak: Peak) -> String {
+    format!("{}{}", if peak.exact { "" } else { "at least " }, bytes(peak.bytes))
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod directory;
 mod figures;
 mod fitting;
 pub(in crate::render) mod fleet;
@@ -11,6 +12,7 @@ mod memory;
 pub(in crate::render) mod names;
 mod pinning;
 mod report;
+mod segment_table;
 mod segments;
 mod stacks;
 mod top;
@@ -19,6 +21,7 @@ mod whatif;
 
 pub use check::{check, figure_text};
 pub use diff::{DiffFile, diff};
+pub use directory::{FileDevice, FileRow, directory};
 pub use fleet::fleet;
 pub use info::{headline, info};
 pub(in crate::render) use leaks::live_column;
@@ -77,7 +80,7 @@ fn paragraph(first: &str, text: &str, width: usize) -> String {
     let room = width.saturating_sub(indent).max(30);
     let mut out = first.to_owned();
     let mut used = 0;
-    for word in printable(text).split_whitespace() {
+    for word in crate::text::words(&printable(text)) {
         let length = crate::text::width(word);
         if used > 0 && used + 1 + length > room {
             out.push('\n');

@@ -1,12 +1,12 @@
 //! Who is in the way of free memory, and what would have to go.
 
 use super::names::{shared_directory, without};
-use super::number_of;
+use super::verdict::WIDTH;
+use super::{number_of, paragraph};
 use crate::analysis::freeing::{Freeing, Holders};
 use crate::analysis::pin::Lifetimes;
 use crate::analysis::{pin::Pin, pinning::Pinning};
 use crate::render::table::{Align, Table};
-use crate::text::printable;
 use crate::units::{bytes, count};
 
 /// The sites that pin most under `title`, at most `limit`; empty when nothing is pinned.
@@ -54,20 +54,20 @@ fn places(pin: &Pin) -> String {
 }
 
 /// The classic cause, with the figures that show it, when one of the first `limit` sites pins much by it; else empty.
-pub fn classic_cause(pinning: &Pinning, limit: usize) -> String {
+pub fn classic_cause(pinning: &Pinning, limit: usize, width: Option<usize>) -> String {
     let shown = pinning.pins.iter().take(limit);
     let shared = shared_directory(shown.clone().map(|pin| pin.site.as_str()));
     let mut known = shown.filter_map(|pin| Some((pin, pin.lifetimes.as_ref()?)));
     match known.next() {
         Some((pin, lifetimes)) if lifetimes.is_classic && pin.pinned >= pinning.pinned / 4 => {
-            sentence(pin, lifetimes, shared)
+            paragraph("  ", &sentence(pin, lifetimes, shared), width.unwrap_or(WIDTH))
         }
         _ => String::new(),
     }
 }
 
 fn sentence(pin: &Pin, lifetimes: &Lifetimes, shared: usize) -> String {
-    let site = printable(without(&pin.site, shared));
+    let site = without(&pin.site, shared);
     let when = match (lifetimes.first_event, lifetimes.last_event) {
         (Some(first), Some(last)) if first < last => {
             format!("{site} allocated them from event {} to {}", count(first.into()), count(last.into()))
@@ -76,8 +76,8 @@ fn sentence(pin: &Pin, lifetimes: &Lifetimes, shared: usize) -> String {
         _ => format!("those of {site} were there before the recording"),
     };
     format!(
-        "  The classic cause: small blocks that live long (median {}, {}) among large ones that come\n  \
-         and go (median {}, {}); {when}.\n",
+        "The classic cause: small blocks that live long (median {}, {}) among large ones that come and go (median {}, {}); \
+         {when}.",
         bytes(lifetimes.median_bytes),
         number_of(lifetimes.median_age.into(), "event"),
         bytes(lifetimes.neighbours_median_bytes.unwrap_or(0)),

@@ -117,8 +117,8 @@ fn device_text(
     let sites = device.top.rows.len();
     let no_stacks = info.is_some_and(|info| info.blocks_with_stack == Some(0.0)) && sites == 1;
     if no_stacks {
-        out +=
-            "\nWHO HOLDS IT\n  No block has a stack: which lines hold the memory is not in the file. Record it with\n";
+        const MISSING: &str = "No block has a stack: which lines hold the memory is not in the file. Record it with";
+        out += &format!("\nWHO HOLDS IT\n{}", paragraph("  ", MISSING, width.unwrap_or(WIDEST)));
         out += &format!("    {recording}\n  before the model is built, and dump again.\n");
     } else if sites > 0 {
         const TITLE: &str = "WHO HOLDS IT";
@@ -141,7 +141,7 @@ fn device_text(
         let lines = sums.take_while(|&sum| sum < enough).count() + 1;
         let mut text = pins(pinning, TITLE, lines.min(PINS), width);
         if device.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.verdict == Verdict::Fragmentation) {
-            text += &classic_cause(pinning, PINS);
+            text += &classic_cause(pinning, PINS, width);
         }
         if !text.is_empty() {
             out += &format!("\n{}", titled(&text, TITLE));
@@ -161,7 +161,9 @@ fn device_text(
             out += &format!("\n{remedies}");
         }
         if settled {
-            out += "  Replayed exactly up to the failed request; what would have followed is not in the file.\n";
+            const REPLAYED: &str =
+                "Replayed exactly up to the failed request; what would have followed is not in the file.";
+            out += &paragraph("  ", REPLAYED, width.unwrap_or(WIDEST));
         }
     } else if !device.next.is_empty() {
         out += "\nWHAT TO DO\n";

@@ -1,12 +1,12 @@
 //! Where the free memory is: totals, pools, segments.
 
 use super::fitting::{failed_fits, fits, holes, oom_fits};
-use super::names::{shared_directory, without};
 use super::pinning::{classic_cause, freeing, holders, pins};
+use super::segment_table::segment_table;
 use super::{known, moment_text, number_of, pool_text};
 use crate::analysis::segments::{SegmentOrder, Segments};
 use crate::render::table::{Align, Table};
-use crate::units::{bytes, count};
+use crate::units::bytes;
 
 /// All of `result`; the tables have at most `limit` rows, that of the segments in `order`.
 pub fn segments(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usize>) -> String {
@@ -18,7 +18,7 @@ pub fn segments(result: &Segments, order: SegmentOrder, limit: usize, width: Opt
             out += &format!("\n{title}\n{text}");
         }
     };
-    let pinned = pins(&result.pinning, "site", limit, width) + &classic_cause(&result.pinning, limit);
+    let pinned = pins(&result.pinning, "site", limit, width) + &classic_cause(&result.pinning, limit, width);
     section("WHAT PINS IT", pinned);
     section(
         "WHAT WOULD HAVE TO GO",
@@ -32,7 +32,7 @@ pub fn segments(result: &Segments, order: SegmentOrder, limit: usize, width: Opt
         result.failed_fits.as_ref().map_or_else(String::new, |found| failed_fits(found, width)),
     );
     section("POOLS", pools(result, width));
-    section("SEGMENTS", table(result, order, limit, width));
+    section("SEGMENTS", segment_table(result, order, limit, width));
     for held in &result.holders {
         section(&format!("SEGMENT {:#x}", held.address), holders(held, limit, width));
     }
@@ -100,73 +100,4 @@ fn pools(result: &Segments, width: Option<usize>) -> String {
         ]);
     }
     table.render(width)
-}
-
-fn table(result: &Segments, order: SegmentOrder, limit: usize, width: Option<usize>) -> String {
-    let rows = result.table(order);
-    let mut table = Table::new([
-        ("address", Align::Right),
-        ("total", Align::Right),
-        ("pool", Align::Left),
-        ("stream", Align::Left),
-        ("active", Align::Right),
-        ("blocks", Align::Right),
-        ("free", Align::Right),
-        ("largest", Align::Right),
-        ("holes", Align::Right),
-        ("in pieces", Align::Right),
-        ("stranded", Align::Right),
-        ("releasable", Align::Right),
-        ("over request", Align::Right),
-        ("never used", Align::Right),
-        ("held by", Align::Left),
-        ("", Align::Left),
-    ])
-    .indent(2);
-    let shown = rows.iter().take(limit);
-    let shared = shared_directory(shown.clone().filter_map(|row| row.sites.first()).map(String::as_str));
-    for row in shown {
-        let optional = |figure: Option<u64>| figure.map_or_else(|| "–".to_owned(), bytes);
-        let ranges = match row.ranges {
-            1 => "expandable".to_owned(),
-            n => format!("expandable, {n} ranges"),
-        };
-        let notes = [
-            row.expandable.then_some(ranges.as_str()),
-            (!row.conforms_to_rules).then_some("size not by the settings"),
-            (row.pending > 0).then_some("pending"),
-        ];
-        let held = match (row.sites.first(), row.site_count) {
-            (None, _) => String::new(),
-            (Some(site), 1) => without(site, shared).to_owned(),
-            (Some(site), n) => format!("{} and {} more", without(site, shared), n - 1),
-        };
-        table.row([
-            format!("{:#x}", row.address),
-            bytes(row.total),
-            pool_text(row.kind, row.pool.as_deref()),
-            row.stream.clone(),
-            bytes(row.active),
-            count(row.blocks as u64),
-            bytes(row.free),
-            bytes(row.largest_free),
-            count(row.free_blocks as u64),
-            format!("{:.0} %", row.external_fragmentation * 100.0),
-            bytes(row.stranded),
-            bytes(row.releasable),
-            optional(row.birth_slack),
-            optional(row.never_used),
-            held,
-            notes.into_iter().flatten().collect::<Vec<_>>().join(", "),
-        ]);
-    }
-    if table.is_empty() {
-        return String::new();
-    }
-    // Its numbers alone take the width of a page: what goes elsewhere than to a terminal is better whole.
-    let mut out = table.render(width.or(Some(usize::MAX)));
-    if rows.len() > limit {
-        out += &format!("  {} more: --limit {}\n", count((rows.len() - limit) as u64), rows.len());
-    }
-    out
 }

@@ -3,25 +3,33 @@
 use super::figures::{figure, left_out, percent, what};
 use super::number_of;
 use crate::analysis::ranking::{Branch, StackFrame, StackRow, Tree, Unit};
-use crate::render::table::{Align, Table};
-use crate::text::printable;
+use crate::render::table::{Align, Table, WIDEST};
+use crate::text::{printable, shorten};
 use crate::units::count;
 
 /// Branches with less are summed.
 const SMALLEST: f64 = 0.01;
 
+/// Columns of a function's name.
+const LONGEST_FUNCTION: usize = 60;
+
+/// The least that a path is shortened to.
+const SHORTEST_FILE: usize = 20;
+
 /// Deeper levels are not indented any more.
 const DEEPEST_INDENT: usize = 24;
 
-/// The stacks of one row, innermost frame last; runs of library frames as one line.
-pub(super) fn stacks(rows: &[StackRow], unit: Unit) -> String {
+/// The stacks of one row, innermost frame last; runs of library frames as one line. A long path is shortened to `width`
+/// columns of a line.
+pub(super) fn stacks(rows: &[StackRow], unit: Unit, width: Option<usize>) -> String {
+    let room = width.unwrap_or(WIDEST);
     let mut text = String::new();
     for row in rows {
         text += &format!("  {} in {}\n", figure(row.value, unit), number_of(row.blocks, "block"));
         let frames: Vec<&StackFrame> = row.frames.iter().rev().collect();
         for run in frames.chunk_by(|a, b| a.library && b.library) {
             text += &match run {
-                [frame] if !frame.library => format!("    {}\n", words(frame)),
+                [frame] if !frame.library => format!("    {}\n", words(frame, room.saturating_sub(4))),
                 [frame] => format!("      … library: {}\n", short(frame)),
                 // Below Python's own functions there is the same C++ everywhere.
                 [..] if let Some(frame) = run.iter().rev().find(|frame| frame.file.ends_with(".py")) => {
@@ -37,14 +45,18 @@ pub(super) fn stacks(rows: &[StackRow], unit: Unit) -> String {
     text
 }
 
-fn words(frame: &StackFrame) -> String {
-    printable(&format!("File \"{}\", line {}, in {}", frame.file, frame.line, frame.function)).into_owned()
+/// `frame` as Python prints it, in at most `room` columns where that leaves its file to be seen.
+fn words(frame: &StackFrame, room: usize) -> String {
+    let (file, function) = (printable(&frame.file), printable(&frame.function));
+    let function = shorten(&function, LONGEST_FUNCTION);
+    let words = |file: &str| format!("File \"{file}\", line {}, in {function}", frame.line);
+    words(&shorten(&file, room.saturating_sub(crate::text::width(&words(""))).max(SHORTEST_FILE)))
 }
 
 /// A library's frame by its function and the end of its path.
 fn short(frame: &StackFrame) -> String {
     let file = frame.file.rsplit(['/', '\\']).next().unwrap_or(&frame.file);
-    let function: String = frame.function.chars().take(60).collect();
+    let function: String = frame.function.chars().take(LONGEST_FUNCTION).collect();
     let text = if file.is_empty() || file == "??" { function } else { format!("{file}:{} {function}", frame.line) };
     printable(&text).into_owned()
 }

@@ -2,14 +2,15 @@
 
 use super::figures::{figure, left_out, percent, what};
 use super::names::{shared_directory, without};
+use super::paragraph;
 use super::stacks::stacks;
 use crate::analysis::ranking::{Attribution, Ranking, Row, Unit};
-use crate::render::table::{Align, Table};
-use crate::text::printable;
+use crate::render::table::{Align, Table, WIDEST};
+use crate::text::{printable, shorten};
 use crate::units::{bytes, count};
 
 /// What the table of `ranking` shows, in one line; and what is to be known about it.
-pub fn heading(ranking: &Ranking) -> String {
+pub fn heading(ranking: &Ranking, width: Option<usize>) -> String {
     let inclusive = if ranking.attribution == Attribution::Inclusive { ", inclusive" } else { "" };
     let mut text = format!(
         "device {}: {} {}, by {}{inclusive}{}\n",
@@ -20,7 +21,7 @@ pub fn heading(ranking: &Ranking) -> String {
         left_out(ranking.left_out, ranking.unit),
     );
     if let Some(note) = &ranking.note {
-        text += &format!("  {note}\n");
+        text += &paragraph("  ", note, width.unwrap_or(WIDEST));
     }
     text
 }
@@ -75,7 +76,9 @@ pub fn top(ranking: &Ranking, title: &str, limit: usize, width: Option<usize>) -
     }
     let mut text = table.render(width);
     for row in shown.iter().filter(|row| !row.stacks.is_empty()) {
-        text += &format!("\n{}\n{}", printable(&label(row, shared)), stacks(&row.stacks, ranking.unit));
+        let name = printable(&label(row, shared)).into_owned();
+        let name = shorten(&name, width.unwrap_or(WIDEST));
+        text += &format!("\n{name}\n{}", stacks(&row.stacks, ranking.unit, width));
     }
     text
 }

@@ -171,26 +171,28 @@ pub fn message(message: &Message) -> String {
     parts.join(" · ")
 }
 
-/// A table of the other messages of a log.
-pub fn others(rest: &[Diagnosis], width: Option<usize>) -> String {
+/// A table of the other messages of a log, with their numbers.
+pub fn others(rest: &[(usize, &Diagnosis)], width: Option<usize>) -> String {
     let columns = [
+        ("no.", Align::Right),
         ("line", Align::Right),
         ("source", Align::Left),
         ("asked", Align::Right),
         ("verdict", Align::Left),
-        ("", Align::Left),
+        ("", Align::Prose),
     ];
     let mut table = Table::new(columns).indent(2);
-    for other in rest.iter().take(20) {
+    for (number, other) in rest.iter().take(20) {
         let Some(message) = &other.message else { continue };
         table.row([
-            message.line.to_string(),
+            number.to_string(),
+            count(message.line),
             message.source.map_or_else(String::new, |source| source.to_string()),
             message.tried.map_or_else(String::new, bytes),
-            other.verdict.name().to_owned(),
+            other.verdict.title().to_owned(),
             if other.verdict == Verdict::NotOom { message.kind.describe().to_owned() } else { String::new() },
         ]);
     }
     let more = if rest.len() > 20 { format!(" ({} more are in --json)", rest.len() - 20) } else { String::new() };
-    format!("OTHER MESSAGES{more}\n{}", table.render(width))
+    format!("OTHER MESSAGES, each told by --message{more}\n{}", table.render(width))
 }

@@ -1,9 +1,9 @@
 //! What other settings would have done.
 
-use super::number_of;
+use super::{number_of, paragraph};
 use crate::allocator::WorkloadRun;
 use crate::analysis::whatif::{Figures, Scenario, WhatIf};
-use crate::render::table::{Align, Table};
+use crate::render::table::{Align, Table, WIDEST};
 use crate::text::printable;
 use crate::units::{bytes, count};
 
@@ -12,31 +12,28 @@ const WINNERS: usize = 3;
 
 /// All of `whatif`; `name` is the file's, `torch` the releases that fit it.
 pub fn whatif(name: &str, torch: &str, result: &WhatIf, width: Option<usize>) -> String {
-    let mut out = format!(
-        "{}   {torch}, simulated as {} · device {} · {}\n",
-        printable(name),
-        result.torch,
-        result.device,
-        room(result)
-    );
+    let facts = format!("{torch}, simulated as {} · device {} · {}", result.torch, result.device, limit(result));
+    let mut out = paragraph(&format!("{}   ", printable(name)), &facts, width.unwrap_or(WIDEST));
     out += "\nAS RECORDED\n";
-    out += &fidelity(result);
-    out += &format!("  {}\n", result.baseline.advice);
+    let room = width.unwrap_or(WIDEST);
+    out += &fidelity(result, room);
+    out += &paragraph("  ", &result.baseline.advice, room);
     out += &format!("\nUNDER OTHER SETTINGS, {}\n", until(result));
     out += &table(result, width);
     if !result.notes.is_empty() {
         out += "\nNOTES\n";
     }
     for note in &result.notes {
-        out += &format!("  {note}\n");
+        out += &paragraph("  ", note, room);
     }
     if result.baseline.min_capacity.is_some() {
-        out += "  needs: the smallest of the capacities tried; a smaller one that was not tried may do as well\n";
+        const NEEDS: &str = "the smallest of the capacities tried; a smaller one that was not tried may do as well";
+        out += &paragraph("  needs: ", NEEDS, room);
     }
     out
 }
 
-fn room(result: &WhatIf) -> String {
+fn limit(result: &WhatIf) -> String {
     match (result.capacity, result.limit) {
         (_, Some(limit)) => format!("limit {}", bytes(limit)),
         (Some(capacity), None) => format!("capacity {}", bytes(capacity)),
@@ -52,22 +49,18 @@ pub(in crate::render) fn until(result: &WhatIf) -> String {
     }
 }
 
-fn fidelity(result: &WhatIf) -> String {
+fn fidelity(result: &WhatIf, room: usize) -> String {
     let Some(first) = &result.baseline.first_divergence else {
         return "  exact: every segment, address and block comes out as recorded\n".to_owned();
     };
-    let mut out = format!(
-        "  not exact from event {} on: recorded {}, simulated {}\n  likely because {}\n",
-        count(first.event.into()),
-        first.expected,
-        first.got,
-        printable(&first.likely_cause)
-    );
-    out += match result.trusted {
-        true => "  up to the compared event it is exact, so that the figures below hold\n",
-        false => "  so the figures below are estimates, and nothing is advised\n",
+    let event = count(first.event.into());
+    let differs = format!("not exact from event {event} on: recorded {}, simulated {}", first.expected, first.got);
+    let so = match result.trusted {
+        true => "up to the compared event it is exact, so that the figures below hold",
+        false => "so the figures below are estimates, and nothing is advised",
     };
-    out
+    let cause = format!("likely because {}", first.likely_cause);
+    [differs.as_str(), cause.as_str(), so].into_iter().map(|line| paragraph("  ", line, room)).collect()
 }
 
 fn table(result: &WhatIf, width: Option<usize>) -> String {
@@ -127,11 +120,9 @@ pub fn winners(result: &WhatIf, width: Option<usize>) -> String {
         let first = result.baseline.first_divergence.as_ref();
         let event = first.map_or(0, |first| first.event);
         let cause = first.map_or("", |first| first.likely_cause.as_str());
-        return format!(
-            "  not tried: the recorded settings do not reproduce the record from event {} on; {}\n",
-            count(event.into()),
-            printable(cause)
-        );
+        let event = count(event.into());
+        let why = format!("the recorded settings do not reproduce the record from event {event} on; {cause}");
+        return paragraph("  not tried: ", &why, width.unwrap_or(WIDEST));
     }
     let mut table = Table::new([("", Align::Left), ("", Align::Left), ("", Align::Prose)]).indent(2);
     let mut won: Vec<&Scenario> = result.scenarios.iter().filter(|scenario| scenario.advised).collect();
@@ -151,7 +142,8 @@ pub fn winners(result: &WhatIf, width: Option<usize>) -> String {
     }
     let mut out = table.render(width);
     if !won.is_empty() && result.until_oom {
-        out += "  replayed exactly up to the failed request; what would have followed is not in the file\n";
+        const REPLAYED: &str = "replayed exactly up to the failed request; what would have followed is not in the file";
+        out += &paragraph("  ", REPLAYED, width.unwrap_or(WIDEST));
     }
     out
 }

@@ -129,6 +129,13 @@ pub enum NotASnapshot {
     Binary,
 }
 
+impl LoadError {
+    /// Whether the file is plain text.
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::NotASnapshot(NotASnapshot::Text))
+    }
+}
+
 impl NotASnapshot {
     fn text(self) -> &'static str {
         match self {

@@ -24,6 +24,7 @@ pub use error::LoadError;
 use input::{CountingReader, Input};
 use limits::{Expanding, Expansion};
 use sniff::Kind;
+pub use sniff::{is_compressed, is_pickle};
 
 use super::decode::{SnapshotBuilder, Word};
 use super::{Snapshot, Warning};

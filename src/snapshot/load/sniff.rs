@@ -56,6 +56,17 @@ pub(super) fn kind(head: &[u8]) -> Kind {
     Kind::Other(NotASnapshot::Binary)
 }
 
+/// Whether a file that begins with `head` is a pickle.
+pub fn is_pickle(head: &[u8]) -> bool {
+    kind(&head[..head.len().min(HEAD)]) == Kind::Pickle
+}
+
+/// Whether a file that begins with `head` is packed, in a way that is unpacked here or not.
+pub fn is_compressed(head: &[u8]) -> bool {
+    let kind = kind(&head[..head.len().min(HEAD)]);
+    matches!(kind, Kind::Gzip | Kind::Zstd | Kind::Zip | Kind::Other(NotASnapshot::Compressed(_)))
+}
+
 /// A JSON object or list: a bracket, then something that may follow it. A log line may start with `[` too.
 fn is_json(text: &[u8]) -> bool {
     match text.split_first() {
