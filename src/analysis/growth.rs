@@ -65,8 +65,12 @@ fn keeper(growing: &[Growing], leaks: &Leaks) -> Option<Keeper> {
     let is_explained = |site: &&Growing| leaks.leaks.iter().any(|leak| leak.site == site.site);
     let explained: u64 = growing.iter().filter(is_explained).map(|site| site.bytes).sum();
     let all: u64 = growing.iter().map(|site| site.bytes).sum();
-    let main =
-        leaks.causes.iter().rev().max_by_key(|cause| cause.live_bytes).filter(|_| explained >= all - explained)?;
+    main_cause(leaks).filter(|_| explained >= all - explained)
+}
+
+/// The cause of `leaks` that holds most, as the keeper.
+pub fn main_cause(leaks: &Leaks) -> Option<Keeper> {
+    let main = leaks.causes.iter().rev().max_by_key(|cause| cause.live_bytes)?;
     // What hardly adds to it would only make its figure differ from that of the cause's own row.
     let counts = |cause: &&Cause| cause.live_bytes >= main.live_bytes / HARDLY;
     Some(Keeper {

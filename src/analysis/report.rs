@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::failures::{Failure, capacity, failure};
+use super::growth::main_cause;
 use super::info::{Info, info};
 use super::leaks::{self, Leaks, leaks};
 use super::ranking::{Attribution, Ranking, live};
@@ -131,9 +132,8 @@ fn device(
 /// What to do next where nothing failed: about what grows, and about what the trace lacks.
 fn next(history: &History, leaks: &Leaks) -> Vec<String> {
     let mut next = Vec::new();
-    if let Some(cause) = leaks.causes.first() {
-        let line = cause.line.rsplit(['/', '\\']).next().unwrap_or(&cause.line);
-        next.push(format!("at {line}: {}", cause.kind.remedy()));
+    if let Some(keeper) = main_cause(leaks) {
+        next.push(keeper.advice());
         next.push("`oomscope leaks FILE` shows the stacks of what grows".to_owned());
     }
     let format = &history.snapshot.format;

@@ -28,6 +28,15 @@ pub struct Keeper {
     pub remedy: &'static str,
 }
 
+impl Keeper {
+    /// What to do, and where.
+    pub fn advice(&self) -> String {
+        // What stands for an unknown line is in brackets.
+        let at = if self.line.starts_with('(') { "" } else { "at " };
+        format!("{at}{}: {}", self.line, self.remedy)
+    }
+}
+
 impl Growth {
     /// Bytes that the growing lines hold, or hold at least.
     pub fn held(&self) -> u64 {

@@ -239,7 +239,7 @@ impl<'a> Case<'a> {
             Some((site, _)) => format!("what {site} keeps"),
             None => "what lives long".to_owned(),
         };
-        let keeper = self.keeper().map_or_else(String::new, |keeper| format!("at {}: {}", keeper.line, keeper.remedy));
+        let keeper = self.keeper().map_or_else(String::new, Keeper::advice);
         let not_in_pieces = match self.facts.headroom().and_then(|left| u64::try_from(left).ok()) {
             Some(left) if self.is_capacity() => {
                 format!("even with all memory in one piece only {} would be left", bytes(left))
