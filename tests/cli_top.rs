@@ -150,7 +150,7 @@ fn frames_can_be_chosen() {
 /// Long paths are shortened in their middle: the file and its line stay.
 #[test]
 fn stacks_fit_the_terminal() {
-    for columns in [60, 80] {
+    for columns in [70, 80] {
         let arguments = ["top", TRAIN, "--stack", "--limit", "3"];
         let run = run_in(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, &[("COLUMNS", &columns.to_string())]);
         assert!(run.stdout.lines().all(|line| line.chars().count() <= columns), "{}", run.stdout);

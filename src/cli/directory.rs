@@ -83,7 +83,7 @@ fn failures(rows: &[FileRow], directory: &str) -> String {
     };
     text += &match rows.len() {
         1 => "\n".to_owned(),
-        _ => format!(" If these are the ranks of one job: oomscope fleet {directory}\n"),
+        _ => format!("\nIf these are the ranks of one job: oomscope fleet {directory}\n"),
     };
     text
 }

@@ -1,7 +1,6 @@
 //! Many files, one line each.
 
 use super::memory::peak_text;
-use super::moment_text;
 use crate::analysis::ranking::Ranking;
 use crate::history::{Counters, History, Moment, Peak};
 use crate::render::table::{Align, Table};
@@ -50,7 +49,7 @@ pub fn directory(rows: &[FileRow], width: Option<usize>) -> String {
     let mut table = Table::new([
         ("file", Align::Left),
         ("device", Align::Right),
-        ("moment", Align::Left),
+        ("at the", Align::Left),
         ("live then", Align::Right),
         ("reserved", Align::Right),
         ("peak live", Align::Right),
@@ -62,13 +61,13 @@ pub fn directory(rows: &[FileRow], width: Option<usize>) -> String {
             table.row([row.name.as_str(), "none"]);
             continue;
         };
-        let moment = moment_text(&device.moment);
+        let moment = if device.moment.what == "oom" { "OOM" } else { device.moment.what };
         // The files may be of anything: what their directories share says nothing.
         let top = device.top.as_ref().map(|(site, size)| (site.rsplit(['/', '\\']).next().unwrap_or(site), size));
         table.row([
             row.name.clone(),
             device.ordinal.to_string(),
-            moment.strip_prefix("at the ").unwrap_or(&moment).to_owned(),
+            moment.to_owned(),
             bytes(device.counters.allocated),
             bytes(device.counters.reserved),
             device.peak.map_or_else(|| "unknown".to_owned(), peak_text),
