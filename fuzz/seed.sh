@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fills fuzz/corpus from the project's test data. Then, in the project's directory, for example:
-#   cargo +nightly fuzz run pickle -- -max_total_time=300 -max_len=65536
+# Fills fuzz/corpus from the project's test data; needs python3. Then, in the project's directory, for example:
+#   cargo +nightly fuzz run pickle -- -max_total_time=300 -max_len=65536 -timeout=10 -dict=fuzz/dict/snapshot.dict
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -15,15 +15,13 @@ seed() { # TARGET FILE...
 }
 
 shopt -s nullglob
-small=$(find ../testdata/cases ../testdata/rig ../testdata/hostile -name '*.pickle' -size -16k)
+small=$(find ../testdata/cases ../testdata/rig ../testdata/leaks ../testdata/hostile -name '*.pickle' -size -16k)
 seed pickle $small
-seed wrapped $small
 seed file $small ../testdata/formats/*.gz ../testdata/formats/*.zst ../testdata/formats/*.zip \
     ../testdata/formats/*.pt ../testdata/formats/*.html
 seed oom_log ../testdata/oom/*.log ../testdata/oom/*.txt
-seed nvidia_smi ../testdata/oom/*smi*
-mkdir -p corpus/json corpus/simulator
-gzip -dc ../testdata/formats/run.dump.json.gz | head -c 65536 >corpus/json/run.dump.json
-printf '{"segments":[{"device":0,"address":4096,"total_size":512,"blocks":[{"address":4096,"size":512,"state":"inactive"}]}],"device_traces":[[{"action":"alloc","addr":4096,"size":512}]]}' \
-    >corpus/json/small.json
+seed nvidia_smi ../testdata/oom/*smi* ../testdata/hostile/*smi*
+seed beside ../testdata/requests/*.json ../testdata/rules/*.toml ../src/oom/marks.txt
+mkdir -p corpus/simulator
 head -c 4096 ../testdata/formats/run_protocol4.pickle >corpus/simulator/bytes
+python3 seed.py $small

@@ -5,6 +5,11 @@ use thiserror::Error;
 const BINARY: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const DECIMAL: [&str; 7] = ["B", "KB", "MB", "GB", "TB", "PB", "EB"];
 
+/// `n` with a noun: `1 device`, `3 devices`.
+pub fn number_of(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// A size in the largest binary unit that leaves at least 1: `512 B`, `76.1 MiB`, `1.63 GiB`.
 ///
 /// One decimal up to MiB, two from GiB on (one from 100 on), so that about three digits carry the figure.

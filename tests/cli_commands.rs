@@ -31,6 +31,23 @@ fn info_tells_releases_settings_and_trace_health() {
     assert!(text.contains("no history was recorded"), "{text}");
 }
 
+/// A program that catches its failures has thousands of them.
+#[test]
+fn info_shows_the_last_failures_and_counts_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("caught.json");
+    let oom =
+        |number: u64| serde_json::json!({"action": "oom", "size": number << 21, "device_free": 1 << 20, "stream": 0});
+    let trace: Vec<serde_json::Value> = (1..=300).map(oom).collect();
+    fs::write(&path, serde_json::json!({"segments": [], "device_traces": [trace]}).to_string()).unwrap();
+    let file = path.to_str().unwrap();
+    let run = oomscope(["info", file]);
+    assert!(run.stdout.contains("292 earlier ones"), "{}", run.stdout);
+    assert!(run.stdout.contains("event 299: 600.0 MiB asked for"), "{}", run.stdout);
+    assert!(!run.stdout.contains("event 291:"), "{}", run.stdout);
+    assert_eq!(json_of(&["info", file, "--json"])["devices"][0]["ooms"].as_array().unwrap().len(), 300);
+}
+
 #[test]
 fn top_ranks_by_line_function_file_and_stack() {
     let by_line = json_of(&["top", TRAIN, "--json"]);

@@ -225,7 +225,7 @@ fn the_text_says_what_grows_and_what_to_try() {
     for expected in [
         "37 steps (1 to 37), marked by Optimizer.step#SGD.step annotations",
         "LEAKS   3.2 MiB a step in all",
-        "leakcases.py:52, 2 lines below it",
+        "leakcases.py:52, calls 2 lines that grow",
         "probably an autograd graph is kept",
         "loss.item()",
         "innermost last:",

@@ -110,14 +110,21 @@ fn profile(arguments: &[&str]) -> (Profile, Vec<u8>) {
     let mut functions = HashMap::new();
     for function in messages(&top, 5).iter().map(|bytes| message(bytes)) {
         let named = (text(number(&function, 2)), text(number(&function, 4)));
+        // pprof cuts `<module>` out of a name that equals the system's.
+        assert_eq!(number(&function, 3), 0);
         assert!(functions.insert(number(&function, 1), named).is_none());
     }
+    // A mapping that has names: pprof looks for no binary.
+    let mappings: Vec<Fields> = messages(&top, 3).iter().map(|bytes| message(bytes)).collect();
+    assert_eq!(mappings.len(), 1);
+    assert!((7..=9).all(|has| number(&mappings[0], has) == 1), "{:?}", mappings[0]);
     let mut locations = HashMap::new();
     for location in messages(&top, 4).iter().map(|bytes| message(bytes)) {
         let lines = messages(&location, 4);
         let line = message(&lines[0]);
         let (function, file) = functions[&number(&line, 1)].clone();
         assert_eq!(lines.len(), 1);
+        assert_eq!(number(&location, 2), number(&mappings[0], 1));
         assert!(locations.insert(number(&location, 1), (function, file, number(&line, 2))).is_none());
     }
     assert!(!locations.contains_key(&0) && !functions.contains_key(&0));
@@ -160,8 +167,9 @@ fn a_profile_has_the_figures_of_the_ranking() {
         let info = json_of(&["info", file, "--json"]);
         for device in devices {
             let name = device["device"].to_string();
+            let label = format!("device {name}");
             let mine =
-                || profile.samples.iter().filter(|(.., labels)| *labels == [("device".to_owned(), name.clone())]);
+                || profile.samples.iter().filter(|(.., labels)| *labels == [("device".to_owned(), label.clone())]);
             let sum = |at: usize| mine().map(|(_, values, _)| values[at]).sum::<u64>();
             assert_eq!(sum(1), device["total"].as_u64().unwrap(), "{file} {at} {name}");
             let blocks: u64 =
@@ -204,6 +212,15 @@ fn go_reads_the_profile() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let total: u64 = profile.samples.iter().map(|(_, values, _)| values[1]).sum();
     assert!(text.contains("live_space") && text.contains(&format!("of {total}B total")), "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let run = |arguments: &[&str]| {
+        let output = Command::new("go").args(["tool", "pprof"]).args(arguments).arg(&path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let traces = run(&["-traces"]);
+    assert!(traces.contains("<module>") && !traces.contains("<unknown>"), "{traces}");
+    let focused = run(&["-top", "-unit=B", "-nodecount=1", "-tagfocus=device 0"]);
+    assert!(focused.contains(&format!("of {total}B total")), "{focused}");
 }
 
 #[test]
@@ -278,4 +295,88 @@ fn a_trace_has_the_counters_failures_and_regions() {
         let clock = trace["otherData"]["clock"].as_str().unwrap();
         assert_eq!(clock.starts_with("event numbers"), file.contains("2.0.1"), "{file}: {clock}");
     }
+}
+
+/// Start, end and details of the regions of a trace; a track each.
+type Regions = BTreeMap<u64, Vec<(u64, u64, Value)>>;
+
+fn regions_of(file: &str) -> Regions {
+    let run = oomscope(["export", file, "--format", "perfetto"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let trace: Value = serde_json::from_str(&run.stdout).unwrap();
+    let mut regions = Regions::new();
+    for entry in trace["traceEvents"].as_array().unwrap().iter().filter(|entry| entry["ph"] == "X") {
+        let start = entry["ts"].as_u64().unwrap();
+        let end = start + entry["dur"].as_u64().unwrap();
+        regions.entry(entry["tid"].as_u64().unwrap()).or_default().push((start, end, entry["args"].clone()));
+    }
+    regions
+}
+
+/// A snapshot without memory whose annotations are `(name, start, end)`.
+fn annotated(regions: &[(&str, u64, u64)]) -> tempfile::TempPath {
+    let mark = |name: &str, stage: &str, time: u64| serde_json::json!({"stage": stage, "name": name, "device": 0, "time_us": time});
+    let mut marks: Vec<Value> = Vec::new();
+    for &(name, start, end) in regions {
+        marks.extend([mark(name, "START", start), mark(name, "END", end)]);
+    }
+    marks.sort_by_key(|mark| mark["time_us"].as_u64());
+    let event = |action: &str, time: u64| serde_json::json!({"action": action, "addr": 1u64 << 40, "size": 512, "stream": 0, "time_us": time, "frames": []});
+    let segment = serde_json::json!({
+        "device": 0, "address": 1u64 << 40, "total_size": 2_097_152, "allocated_size": 0, "active_size": 0,
+        "requested_size": 0, "stream": 0, "segment_type": "small", "is_expandable": false, "frames": [],
+        "blocks": [{"address": 1u64 << 40, "size": 2_097_152, "requested_size": 0, "state": "inactive", "frames": []}]});
+    let trace = [event("alloc", 1_000), event("free_requested", 9_000), event("free_completed", 9_000)];
+    let snapshot = serde_json::json!({"segments": [segment], "device_traces": [trace], "external_annotations": marks});
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap().into_temp_path();
+    std::fs::write(&file, snapshot.to_string()).unwrap();
+    file
+}
+
+/// A loop of a thousand steps is one track, not a thousand: only regions that overlap without nesting need another.
+#[test]
+fn regions_share_tracks_as_they_nest() {
+    let steps: Vec<(String, u64, u64)> =
+        (0..1_000).map(|step| (format!("ProfilerStep#{step}"), 1_000 + 8 * step, 1_008 + 8 * step)).collect();
+    let mut regions: Vec<(&str, u64, u64)> =
+        steps.iter().map(|(name, start, end)| (name.as_str(), *start, *end)).collect();
+    regions.extend([("step", 1_002, 1_005), ("inner", 1_002, 1_003), ("epoch", 1_000, 9_000)]);
+    let file = annotated(&regions);
+    let tracks = regions_of(file.to_str().unwrap());
+    assert_eq!(tracks.keys().copied().collect::<Vec<u64>>(), [1]);
+    assert_eq!(tracks[&1].len(), 1_003);
+    regions.push(("across", 1_012, 1_020));
+    let file = annotated(&regions);
+    let tracks = regions_of(file.to_str().unwrap());
+    assert_eq!(tracks.values().map(Vec::len).collect::<Vec<usize>>(), [1_003, 1]);
+    for slices in tracks.values() {
+        assert!(slices.is_sorted_by_key(|(start, ..)| *start));
+        for (at, (_, end, _)) in slices.iter().enumerate() {
+            assert!(slices[at + 1..].iter().all(|(start, inner, _)| start >= end || inner <= end));
+        }
+    }
+}
+
+/// The step in which a job dies has no end in the file, and is in the trace all the same.
+#[test]
+fn regions_that_the_recording_cuts_are_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cut.pickle");
+    let (file, cut) = ("testdata/rig/2.6.0/leak_eval_atoom.pickle", path.to_str().unwrap());
+    let region_in = |window: &str| {
+        let arguments = ["export", file, "--format", "pickle", "--force", "--window", window, "-o", cut];
+        let run = oomscope(arguments);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let run = oomscope(["export", cut, "--format", "json"]);
+        let snapshot: Value = serde_json::from_str(&run.stdout).unwrap();
+        let events = snapshot["devices"][0]["events"].as_array().unwrap();
+        let time = |event: Option<&Value>| event.unwrap()["time_us"].as_u64().unwrap();
+        let mut tracks: Vec<_> = regions_of(cut).into_values().collect();
+        assert_eq!(tracks.iter().map(Vec::len).collect::<Vec<usize>>(), [1], "{window}");
+        (tracks.remove(0).remove(0), time(events.first()), time(events.last()))
+    };
+    let (region, first, _) = region_in("@1795977345321000..");
+    assert_eq!(region, (first, 1_795_977_345_323_373, serde_json::json!({"start": "before the recording"})));
+    let (region, _, last) = region_in("@1795977345312000..@1795977345321000");
+    assert_eq!(region, (1_795_977_345_320_532, last, serde_json::json!({"end": "after the recording"})));
 }

@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use common::{oomscope, testdata};
-use oomscope::snapshot::{LoadError, LoadOptions, Snapshot, Warning, load_bytes};
+use oomscope::history::History;
+use oomscope::snapshot::{BlockState, LoadError, LoadOptions, Snapshot, Warning, load_bytes};
 
 fn format_file(name: &str) -> Vec<u8> {
     std::fs::read(testdata().join("formats").join(name)).unwrap()
@@ -231,4 +232,27 @@ fn what_cannot_be_read_is_named() {
     let run = oomscope(["top", directory.path().to_str().unwrap()]);
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("is a directory"), "{}", run.stderr);
+}
+
+/// What the segments say of the dump is told as they say it, whatever the trace had come to where it breaks off: another
+/// block may have taken an address since.
+#[test]
+fn the_dump_of_a_cut_trace_is_that_of_its_segments() {
+    let bytes = std::fs::read(testdata().join("rig/2.6.0/oom_train_atoom.pickle")).unwrap();
+    let mut traces_cut = 0;
+    for percent in 30..100 {
+        let Ok(found) = salvage(&bytes[..bytes.len() * percent / 100]) else { continue };
+        let Some(device) = found.devices.first().filter(|device| device.cut && !device.events.is_empty()) else {
+            continue;
+        };
+        traces_cut += 1;
+        let history = History::new(&found, device, &found.settings.rules);
+        let state = history.state(history.events());
+        let told = state.blocks.iter().map(|block| (block.addr, block.bytes, block.is_pending, block.stack));
+        let segments = found.segments_of(device).iter().flat_map(|segment| found.blocks_of(segment));
+        let active = segments.filter(|block| block.is_active());
+        let expected = active.map(|block| (block.address, block.size, block.state == BlockState::Pending, block.stack));
+        assert!(told.eq(expected), "cut at {percent} %");
+    }
+    assert!(traces_cut > 20, "{traces_cut}");
 }

@@ -293,6 +293,16 @@ fn an_interruption_leaves_the_old_output() {
 
 /// Whoever reads the output may stop at any time (`| head`).
 #[test]
+fn a_dash_is_standard_output() {
+    for words in writers("-").into_iter().filter(|words| words[0] != "report") {
+        let run = oomscope(words.iter().map(String::as_str));
+        assert_eq!((run.status, run.stderr.as_str()), (0, ""), "{words:?}");
+        assert!(run.stdout.len() > 1000, "{words:?}");
+    }
+    assert!(!Path::new("-").exists());
+}
+
+#[test]
 fn a_closed_pipe_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_oomscope"))
         .args(["map", &snapshot()])

@@ -90,9 +90,22 @@ fn cases() -> BTreeMap<&'static str, Vec<Advice>> {
     let mps = "MPS backend out of memory (MPS allocated: 1.45 GB, other allocations: 7.42 GB, max allowed: 9.07 GB). Tried to allocate 563.62 MB on private pool.";
     let old_full = "  File \"train.py\"\n    loss.backward()\nCUDA out of memory. Tried to allocate 16.00 MiB (GPU 0; 3.94 GiB total capacity; 2.98 GiB already allocated; 14.25 MiB free; 3.00 GiB reserved in total by PyTorch)";
     let growing = Facts {
-        growth: Some(oomscope::oom::Growth { bytes: 40 * GIB, sites: vec!["a.py:1".to_owned()] }),
+        growth: Some(oomscope::oom::Growth { bytes: 40 * GIB, sites: vec!["a.py:1".to_owned()], keeper: None }),
         ..snapshot()
     };
+    let keeper = oomscope::oom::Keeper {
+        line: "a.py:1".to_owned(),
+        live: 50 * GIB,
+        kind: "tensors collected",
+        remedy: "clear the list",
+        ..Default::default()
+    };
+    let kept = Facts {
+        growth: Some(oomscope::oom::Growth { bytes: 40 * GIB, sites: vec!["b.py:2".to_owned()], keeper: Some(keeper) }),
+        ..snapshot()
+    };
+    let pinned =
+        Facts { active: Some(50 * GIB), stranded: Some(28 * GIB), pin: Some(("a.py:1".to_owned(), GIB)), ..snapshot() };
     let in_pieces = Facts { active: Some(50 * GIB), stranded: Some(28 * GIB), ..snapshot() };
     let set = |expandable, max_split| Settings {
         expandable: Some(expandable),
@@ -173,6 +186,8 @@ fn cases() -> BTreeMap<&'static str, Vec<Advice>> {
             ),
         ),
         ("growing", advice_of(growing, Settings::default())),
+        ("growing, kept", advice_of(kept, Settings::default())),
+        ("pieces, pinned", advice_of(pinned, set(false, false))),
         ("pending", advice_of(Facts { pending: Some(8 * GIB), ..snapshot() }, Settings::default())),
         ("NVML", advice("NVML_SUCCESS == r INTERNAL ASSERT FAILED at x")),
         ("NCCL", advice("Failed to CUDA calloc 8388608 bytes")),
@@ -259,6 +274,10 @@ fn cases_get_their_remedies() {
         ("fraction", &["raise_fraction"], &["expandable_segments", "micro_batch", "stop_others"]),
         ("no shortage", &["check_fraction"], &["expandable_segments", "micro_batch"]),
         ("growing", &["detach", "no_empty_cache_leak"], &["expandable_segments", "micro_batch"]),
+        // What is known to be kept has its own remedy, and a line to be moved must be known where a snapshot was read.
+        ("growing, kept", &["let_go", "gc_collect"], &["detach", "bound_caches", "inference_mode"]),
+        ("pieces, pinned", &["long_lived_first"], &["let_go"]),
+        ("pieces, snapshot", &["expandable_segments"], &["long_lived_first"]),
         ("pending", &["record_stream", "no_fragmentation_options"], &["expandable_segments"]),
         ("giant", &["check_shape", "sdpa"], &["expandable_segments", "stop_others"]),
         ("KV cache", &["vllm_raise_utilization", "vllm_max_model_len"], &["vllm_lower_utilization", "micro_batch"]),
@@ -308,6 +327,21 @@ fn bytes_only_where_they_were_computed() {
     assert_eq!(bytes("pieces, snapshot", "expandable_segments"), Some(28 << 30));
     assert_eq!(bytes("pending", "record_stream"), Some(8 << 30));
     assert_eq!(bytes("growing", "detach"), Some(40 << 30));
+    assert_eq!(bytes("growing, kept", "let_go"), Some(50 << 30));
     assert_eq!(bytes("ranks on card 0", "set_device"), Some((4 * 414) << 20));
     assert_eq!(bytes("full", "micro_batch"), None);
+}
+
+/// What is said against the allocator's options agrees with the headroom that the verdict names.
+#[test]
+fn no_option_helps_for_a_reason_that_the_figures_bear() {
+    let why = |facts: Facts| {
+        let found = advice_of(facts, Default::default());
+        found.into_iter().find(|advice| advice.id == "no_allocator_option").expect("the remedy").why
+    };
+    const GIB: u64 = 1 << 30;
+    let fits = Facts { active: Some((77 << 30) - (29 << 20)), request: Some(2 * GIB), ..snapshot() };
+    assert_eq!(why(fits), "even with all memory in one piece only 29.0 MiB would be left");
+    let too_much = Facts { active: Some(78 * GIB), ..snapshot() };
+    assert_eq!(why(too_much), "the memory is not in pieces of PyTorch's cache");
 }

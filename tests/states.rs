@@ -9,6 +9,7 @@ use oomscope::analysis::categories::{Classifier, Rules};
 use oomscope::analysis::ranking::{self, Attribution, Groups, Question, live, rank};
 use oomscope::analysis::sites::{By, Sites};
 use oomscope::analysis::totals::totals;
+use oomscope::analysis::totals_along::totals_along;
 use oomscope::history::{At, History};
 use oomscope::snapshot::Snapshot;
 
@@ -94,6 +95,11 @@ fn check_identities(path: &Path) {
         moments.extend(history.moment(At::Peak(None)).ok());
         moments.extend((1..=history.ooms.len()).map(|number| history.moment(At::Oom(Some(number))).unwrap()));
         moments.extend((0..history.events()).step_by(1000).map(|event| history.moment(At::Event(event)).unwrap()));
+        let states: Vec<u32> = (0..=history.events()).step_by(history.events() as usize / 100 + 1).collect();
+        for (&state, along) in states.iter().zip(totals_along(&history, &states)) {
+            let alone = totals(&history, &history.state(state));
+            assert_eq!(along, alone, "{} device {} state {state}", path.display(), device.ordinal);
+        }
         for moment in moments {
             let name = format!("{} device {} {moment:?}", path.display(), device.ordinal);
             let counters = history.counters(moment.state);

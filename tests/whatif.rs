@@ -35,7 +35,7 @@ fn survey(paths: &[PathBuf]) -> (usize, usize, Vec<String>) {
         for (device, complete, result) in each_device(&snapshot, &same_settings()) {
             let name = format!("{} device {device} (complete: {complete})", path.display());
             match result {
-                Err(WhatIfError::NoHistory) => continue,
+                Err(WhatIfError::NoHistory { .. }) => continue,
                 Err(error) => others.push(format!("{name}: {error}")),
                 Ok(result) => match result.baseline.first_divergence {
                     None => faithful += 1,
@@ -132,7 +132,7 @@ fn decode_passes_under_expandable_segments() {
     let expandable = &result.scenarios[0];
     assert_eq!(expandable.figures.avoids_recorded_oom, Some(true));
     assert_eq!((expandable.figures.peak_reserved, expandable.figures.end.reserved), (982 * MIB, 982 * MIB));
-    assert_eq!(expandable.advice, "passes this request: reserved 982.0 MiB instead of 3.48 GiB");
+    assert_eq!(expandable.advice, "passes this request: 982.0 MiB of 3.55 GiB then reserved");
     assert!(expandable.advised && !result.scenarios[1].advised);
     assert_eq!(result.scenarios[1].advice, "no effect: no memory fraction was set");
 

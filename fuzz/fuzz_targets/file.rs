@@ -1,4 +1,4 @@
-//! A file of any bytes is told for what it is, and read or salvaged, and goes through all commands without a panic.
+//! A file of any bytes is told for what it is, and read or salvaged, and goes through the commands without a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,5 +7,5 @@ use libfuzzer_sys::fuzz_target;
 mod exercise;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = exercise::everything(bytes);
+    let _ = exercise::some(bytes);
 });

@@ -8,5 +8,5 @@ mod exercise;
 
 fuzz_target!(|bytes: &[u8]| {
     let text = if bytes.starts_with(b"{\"") { bytes.to_vec() } else { [b"{\"segments\": [", bytes].concat() };
-    let _ = exercise::exercise(&text);
+    let _ = exercise::some(&text);
 });

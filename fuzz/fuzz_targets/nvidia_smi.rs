@@ -1,9 +1,9 @@
-//! The output of nvidia-smi, of any bytes, in each of its forms.
+//! The output of nvidia-smi, of any bytes, in each of its forms, and the account of the card that it gives.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use oomscope::oom::smi;
 
-fuzz_target!(|bytes: &[u8]| {
-    smi::parse(&String::from_utf8_lossy(bytes));
-});
+#[path = "../../tests/common/texts.rs"]
+mod texts;
+
+fuzz_target!(|bytes: &[u8]| texts::nvidia_smi(bytes));

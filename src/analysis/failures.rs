@@ -1,9 +1,9 @@
 //! Recorded out-of-memory failures: what was asked, what was free, what the process could have had.
 
-use rayon::prelude::*;
 use serde::Serialize;
 
 use super::totals::{Totals, totals};
+use super::totals_along::totals_along;
 use crate::history::{History, Oom};
 
 /// One recorded failure with the memory at that moment.
@@ -29,13 +29,27 @@ pub struct Failure {
     pub events_after: u32,
 }
 
+impl Failure {
+    /// Bytes that the process could have had at this failure: what it had reserved plus what was free. `None` where a
+    /// limit was hit: the limit is not in the file.
+    pub fn capacity(&self) -> Option<u64> {
+        (!self.is_limit).then(|| self.totals.reserved.saturating_add(self.device_free))
+    }
+}
+
 /// The failures of `history`'s device, oldest first.
 pub fn failures(history: &History) -> Vec<Failure> {
-    history.ooms.par_iter().map(|oom| failure(history, oom)).collect()
+    let states: Vec<u32> = history.ooms.iter().map(|oom| oom.event + 1).collect();
+    let totals = totals_along(history, &states);
+    history.ooms.iter().zip(totals).map(|(oom, totals)| with_totals(history, oom, totals)).collect()
 }
 
 /// `oom` with the memory at that moment.
 pub fn failure(history: &History, oom: &Oom) -> Failure {
+    with_totals(history, oom, totals(history, &history.state(oom.event + 1)))
+}
+
+fn with_totals(history: &History, oom: &Oom, totals: Totals) -> Failure {
     let segment_size = history.rules.segment_size(oom.rounded);
     Failure {
         event: oom.event,
@@ -45,7 +59,7 @@ pub fn failure(history: &History, oom: &Oom) -> Failure {
         segment_size,
         device_free: oom.device_free,
         is_limit: oom.device_free >= segment_size,
-        totals: totals(history, &history.state(oom.event + 1)),
+        totals,
         events_after: history.events() - oom.event - 1,
     }
 }

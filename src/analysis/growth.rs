@@ -8,10 +8,11 @@
 
 use std::collections::HashMap;
 
+use super::leaks::{Cause, Leaks};
 use super::places::Places;
 use super::sites::{Site, Sites};
 use crate::history::History;
-use crate::oom::Growth;
+use crate::oom::{Growth, Keeper};
 use crate::snapshot::StackId;
 
 /// Windows.
@@ -22,6 +23,9 @@ const RISING: usize = 5;
 const LEVEL: usize = 1;
 /// In how many visits of the program the site must have allocated.
 const ROUNDS: u32 = 3;
+
+/// Causes below this part of the main one are left out where that is named.
+const HARDLY: u64 = 20;
 
 /// A growing site.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,16 +51,40 @@ pub fn growing(history: &History, sites: &Sites, state: u32) -> Option<Vec<Growi
     Some(found)
 }
 
-/// The same, as a fact for the verdict.
-pub fn growth(growing: &[Growing]) -> Growth {
+/// The same, as a fact for the verdict; `leaks` tells who keeps it, when they are those of the same state.
+pub fn growth(growing: &[Growing], leaks: Option<&Leaks>) -> Growth {
     Growth {
         bytes: growing.iter().map(|site| site.bytes).sum(),
-        // Whole paths would fill the sentence that names them.
-        sites: growing
-            .iter()
-            .map(|site| site.site.rsplit(['/', '\\']).next().unwrap_or(&site.site).to_owned())
-            .collect(),
+        sites: growing.iter().map(|site| short(&site.site)).collect(),
+        keeper: leaks.and_then(|leaks| keeper(growing, leaks)),
     }
+}
+
+/// The cause of most growth among `leaks`, when they explain at least half of what is `growing`.
+fn keeper(growing: &[Growing], leaks: &Leaks) -> Option<Keeper> {
+    let is_explained = |site: &&Growing| leaks.leaks.iter().any(|leak| leak.site == site.site);
+    let explained: u64 = growing.iter().filter(is_explained).map(|site| site.bytes).sum();
+    let all: u64 = growing.iter().map(|site| site.bytes).sum();
+    main_cause(leaks).filter(|_| explained >= all - explained)
+}
+
+/// The cause of `leaks` that holds most, as the keeper.
+pub fn main_cause(leaks: &Leaks) -> Option<Keeper> {
+    let main = leaks.causes.iter().rev().max_by_key(|cause| cause.live_bytes)?;
+    // What hardly adds to it would only make its figure differ from that of the cause's own row.
+    let counts = |cause: &&Cause| cause.live_bytes >= main.live_bytes / HARDLY;
+    Some(Keeper {
+        line: short(&main.line),
+        others: leaks.causes.iter().filter(counts).count() - 1,
+        live: leaks.causes.iter().filter(counts).map(|cause| cause.live_bytes).sum(),
+        kind: main.kind.name(),
+        remedy: main.kind.remedy(),
+    })
+}
+
+/// A site without its directories: whole paths would fill the sentence that names them.
+fn short(site: &str) -> String {
+    site.rsplit(['/', '\\']).next().unwrap_or(site).to_owned()
 }
 
 /// One site along the trace.

@@ -37,6 +37,7 @@ pub mod settle;
 pub mod sites;
 pub mod steps;
 pub mod totals;
+pub mod totals_along;
 pub mod trend;
 pub mod verdict;
 pub mod whatif;

@@ -76,6 +76,30 @@ pub fn pinning_of(
     sites: &Sites,
     keep: impl Fn(&StateRange) -> bool,
 ) -> Pinning {
+    let (mut pinning, blocks_of) = shares(history, state, moment, sites, keep);
+    lifetimes::fill(history, state, moment.state, &pinning.units, &blocks_of, &mut pinning.pins);
+    pinning
+}
+
+/// [`pinning_of`] without the lifetimes, for which all blocks of the trace are looked at.
+pub(super) fn shares_of(
+    history: &History,
+    state: &State,
+    moment: Moment,
+    sites: &Sites,
+    keep: impl Fn(&StateRange) -> bool,
+) -> Pinning {
+    shares(history, state, moment, sites, keep).0
+}
+
+/// Who pins how much, and the blocks of the first sites: rows of [`State::blocks`].
+fn shares(
+    history: &History,
+    state: &State,
+    moment: Moment,
+    sites: &Sites,
+    keep: impl Fn(&StateRange) -> bool,
+) -> (Pinning, Vec<Vec<u32>>) {
     let mut names = Names::new(sites);
     let mut units = Vec::new();
     let mut rows: Vec<Pin> = Vec::new();
@@ -123,12 +147,12 @@ pub fn pinning_of(
     }
     let mut pins: Vec<Pin> = order.iter().map(|&row| rows[row].clone()).collect();
     let pinning_sites = pins.iter().take_while(|pin| pin.pinned > 0).count();
-    let blocks_of: Vec<&[u32]> =
-        order.iter().take(pinning_sites.min(MAX_LIFETIMES)).map(|&row| blocks_of[row].as_slice()).collect();
-    lifetimes::fill(history, state, moment.state, &units, &blocks_of, &mut pins);
+    let blocks_of: Vec<Vec<u32>> =
+        order.iter().take(pinning_sites.min(MAX_LIFETIMES)).map(|&row| std::mem::take(&mut blocks_of[row])).collect();
     let others = pins.split_off(pinning_sites);
     let pinned = units.iter().map(|unit| unit.pinned).sum();
-    Pinning { device: history.device.ordinal, at: moment, pinned, partial_granules, pins, others, units, releasable }
+    let device = history.device.ordinal;
+    (Pinning { device, at: moment, pinned, partial_granules, pins, others, units, releasable }, blocks_of)
 }
 
 /// Adds the units of `range` that hold a live block, and each site's share of what is free in them.

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::failures::{Failure, capacity, failure};
+use super::growth::main_cause;
 use super::info::{Info, info};
 use super::leaks::{self, Leaks, leaks};
 use super::ranking::{Attribution, Ranking, live};
@@ -47,6 +48,8 @@ pub struct DeviceReport {
     pub leaks: Leaks,
     /// The verdict, where there was a failure.
     pub diagnosis: Option<Diagnosis>,
+    /// What to do next, where there was none; code stands between backticks.
+    pub next: Vec<String>,
 }
 
 /// Reports on the devices of `histories`, which are of `snapshot`, at the moment `at`.
@@ -74,7 +77,7 @@ pub fn report(
 fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64>) -> Option<WhatIf> {
     let failure = device.failure.as_ref()?;
     let options = whatif::Options {
-        capacity: process_capacity(history, known_capacity),
+        capacity: process_capacity(history, Some(failure), known_capacity),
         oom: Some(failure.event),
         only_if_exact: true,
         few: true,
@@ -84,10 +87,10 @@ fn replayed(history: &History, device: &DeviceReport, known_capacity: Option<u64
     whatif(history, &options).ok()
 }
 
-/// Bytes that the process could have had: what a failure shows, else what the caller says of the card, of which other
-/// processes may have held a part.
-fn process_capacity(history: &History, known: Option<u64>) -> Option<u64> {
-    capacity(history).or(known)
+/// Bytes that the process could have had: what the failure that is described shows, at another moment what all failures
+/// show; else what the caller says of the card, of which other processes may have held a part.
+fn process_capacity(history: &History, failure: Option<&Failure>, known: Option<u64>) -> Option<u64> {
+    failure.map_or_else(|| capacity(history), Failure::capacity).or(known)
 }
 
 fn device(
@@ -105,13 +108,16 @@ fn device(
         (moment, _) => moment?,
     };
     let oom = history.ooms.iter().find(|oom| moment.what == "oom" && Some(oom.event) == moment.event);
-    let capacity = process_capacity(history, known_capacity);
-    let options = SeriesOptions { capacity, ..SeriesOptions::default() };
     let failure = oom.map(|oom| failure(history, oom));
+    let capacity = process_capacity(history, failure.as_ref(), known_capacity);
+    let options = SeriesOptions { capacity, ..SeriesOptions::default() };
+    let leaks = leaks(history, sites, known_capacity);
     let questions = Questions { capacity: known_capacity, ..Questions::default() };
     let segments = segments(history, moment, sites, &questions);
-    let diagnosis = verdict::diagnosis(history, sites, failure.as_ref(), &segments, known_capacity, evidence);
+    let diagnosis = verdict::diagnosis(history, sites, failure.as_ref(), &segments, &leaks, known_capacity, evidence);
+    let next = if diagnosis.is_none() { next(history, &leaks) } else { Vec::new() };
     Ok(DeviceReport {
+        next,
         at: moment,
         failure,
         capacity,
@@ -119,8 +125,25 @@ fn device(
         diagnosis,
         top: live(history, moment, sites, Attribution::Own),
         series: series(history, sites, &options),
-        leaks: leaks(history, sites, known_capacity),
+        leaks,
     })
+}
+
+/// What to do next where nothing failed: about what grows, and about what the trace lacks.
+fn next(history: &History, leaks: &Leaks) -> Vec<String> {
+    let mut next = Vec::new();
+    if let Some(keeper) = main_cause(leaks) {
+        next.push(keeper.advice());
+        next.push("`oomscope leaks FILE` shows the stacks of what grows".to_owned());
+    }
+    let format = &history.snapshot.format;
+    if !history.health.complete && history.ooms.is_empty() && !format.is_before_2_0() {
+        let topic = if format.is_before_2_1() { "old" } else { "hook" };
+        next.push(format!(
+            "`oomscope howto {topic}` prints code that records from the start and writes a snapshot at the failure"
+        ));
+    }
+    next
 }
 
 /// The JSON of a report: `info`, `segments`, `top` and `leaks` in the shapes of those commands.
@@ -132,6 +155,8 @@ pub struct Document<'a> {
     pub evidence: &'a [String],
     /// What to change first.
     pub remedies: &'a [crate::oom::remedies::Advice],
+    /// What to do next, where the first device has no failure.
+    pub next: &'a [String],
     /// All about each failure, by device.
     pub diagnoses: Vec<DeviceDiagnosis<'a>>,
     /// As of `info`.

@@ -44,7 +44,7 @@ enum Link {
 pub fn free_sets(state: &State) -> BTreeMap<PoolKey, FreeSet> {
     let mut sets: BTreeMap<PoolKey, FreeSet> = BTreeMap::new();
     let mut last_of: BTreeMap<PoolKey, u64> = BTreeMap::new();
-    for (at, range) in state.ranges.iter().enumerate() {
+    for (range, next) in state.ranges.iter().zip(next_expandable(state)) {
         let key = PoolKey::from(&range.range);
         let set = sets.entry(key).or_default();
         let end = range.addr.saturating_add(range.bytes);
@@ -53,9 +53,6 @@ pub fn free_sets(state: &State) -> BTreeMap<PoolKey, FreeSet> {
             if let Some(before) = last_of.insert(key, end) {
                 set.gap(range.addr.saturating_sub(before));
             }
-            let is_next = |next: &&StateRange| next.range.expandable && PoolKey::from(&next.range) == key;
-            // Behind the last range lies the rest of the reservation: more than the device has.
-            let next = state.ranges[at + 1..].iter().find(is_next).map_or(u64::MAX, |next| next.addr);
             unmapped_behind = next.saturating_sub(end);
             set.chain_of(state, range);
         }
@@ -69,6 +66,22 @@ pub fn free_sets(state: &State) -> BTreeMap<PoolKey, FreeSet> {
         set.blocks.sort_unstable_by_key(|block| (block.hole.bytes, block.hole.addr));
     }
     sets
+}
+
+/// For each range of `state` where the next expandable one of its pool begins. Behind the last lies the rest of the
+/// reservation, which is more than the device has.
+fn next_expandable(state: &State) -> Vec<u64> {
+    let mut nearest: BTreeMap<PoolKey, u64> = BTreeMap::new();
+    let mut next: Vec<u64> = Vec::with_capacity(state.ranges.len());
+    for range in state.ranges.iter().rev() {
+        let key = PoolKey::from(&range.range);
+        next.push(nearest.get(&key).copied().unwrap_or(u64::MAX));
+        if range.range.expandable {
+            nearest.insert(key, range.addr);
+        }
+    }
+    next.reverse();
+    next
 }
 
 impl FreeSet {

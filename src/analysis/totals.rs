@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::allocator::AllocatorRules;
-use crate::history::{History, LiveBlock, State, StateRange};
+use crate::history::{History, Hole, LiveBlock, Range, State, StateRange};
 use crate::snapshot::PoolId;
 
 /// The parts of a device's reserved memory, in bytes. `None` where a contradiction in the file spoils the figure.
@@ -52,28 +52,126 @@ pub struct FreeParts {
     pub stranded: u64,
 }
 
-/// The free parts of `range`. Granules of expandable memory count from the start of the range.
-pub fn free_parts(state: &State, range: &StateRange, rules: &AllocatorRules) -> FreeParts {
-    let mut parts = FreeParts::default();
-    let granule = rules.granule(range.range.kind).max(1);
-    for hole in state.holes_of(range) {
-        parts.free += hole.bytes;
-        parts.blocks += 1;
-        parts.largest = parts.largest.max(hole.bytes);
-        if range.range.pool != PoolId::DEFAULT {
-            parts.pool_idle += hole.bytes;
-        } else if range.range.expandable {
-            let start = hole.addr - range.addr;
-            let whole = ((start + hole.bytes) / granule * granule).saturating_sub(start.div_ceil(granule) * granule);
-            parts.releasable += whole;
-            parts.stranded += hole.bytes - whole;
-        } else if range.blocks.is_empty() {
-            parts.releasable += hole.bytes;
+impl FreeParts {
+    /// What `hole` counts as in `range`, which begins at `start`. Granules of expandable memory count from there.
+    pub fn of_hole(hole: Hole, start: u64, range: &Range, has_blocks: bool, rules: &AllocatorRules) -> Self {
+        let mut parts = Self { free: hole.bytes, blocks: 1, largest: hole.bytes, ..Self::default() };
+        if range.pool != PoolId::DEFAULT {
+            parts.pool_idle = hole.bytes;
+        } else if range.expandable {
+            let granule = rules.granule(range.kind).max(1);
+            let offset = hole.addr - start;
+            let end = (offset + hole.bytes) / granule * granule;
+            parts.releasable = end.saturating_sub(offset.div_ceil(granule) * granule);
+            parts.stranded = hole.bytes - parts.releasable;
+        } else if has_blocks {
+            parts.stranded = hole.bytes;
         } else {
-            parts.stranded += hole.bytes;
+            parts.releasable = hole.bytes;
+        }
+        parts
+    }
+
+    /// Without `part`, but for the largest.
+    pub fn minus(self, part: Self) -> Self {
+        Self {
+            free: self.free - part.free,
+            blocks: self.blocks - part.blocks,
+            largest: self.largest,
+            releasable: self.releasable - part.releasable,
+            pool_idle: self.pool_idle - part.pool_idle,
+            stranded: self.stranded - part.stranded,
         }
     }
-    parts
+
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            free: self.free + other.free,
+            blocks: self.blocks + other.blocks,
+            largest: self.largest.max(other.largest),
+            releasable: self.releasable + other.releasable,
+            pool_idle: self.pool_idle + other.pool_idle,
+            stranded: self.stranded + other.stranded,
+        }
+    }
+}
+
+/// The free parts of `range`.
+pub fn free_parts(state: &State, range: &StateRange, rules: &AllocatorRules) -> FreeParts {
+    let has_blocks = !range.blocks.is_empty();
+    let holes = state.holes_of(range);
+    holes.fold(FreeParts::default(), |sum, hole| {
+        sum.plus(FreeParts::of_hole(hole, range.addr, &range.range, has_blocks, rules))
+    })
+}
+
+/// The sums from which the parts of a device's reserved memory follow, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    /// See [`Totals::reserved`].
+    pub(super) reserved: u64,
+    /// See [`Totals::allocated`].
+    pub(super) allocated: u64,
+    /// See [`Totals::pending`].
+    pub(super) pending: u64,
+    /// See [`Totals::requested`].
+    pub(super) requested: u64,
+    /// See [`Totals::rounding`], of the blocks that are not smaller than their request.
+    pub(super) rounding: u64,
+    /// Of the free blocks.
+    pub(super) free: FreeParts,
+}
+
+impl Sums {
+    /// Adds a block.
+    pub(super) fn add(&mut self, block: &LiveBlock) {
+        if block.is_pending {
+            self.pending += block.bytes;
+        } else {
+            self.allocated += block.bytes;
+        }
+        self.requested += block.requested;
+        self.rounding += block.bytes.saturating_sub(block.requested);
+    }
+
+    /// Takes a block away.
+    pub(super) fn remove(&mut self, block: &LiveBlock) {
+        if block.is_pending {
+            self.pending -= block.bytes;
+        } else {
+            self.allocated -= block.bytes;
+        }
+        self.requested -= block.requested;
+        self.rounding -= block.bytes.saturating_sub(block.requested);
+    }
+
+    /// A block of `bytes` is freed, but waits.
+    pub(super) fn pend(&mut self, bytes: u64) {
+        self.allocated -= bytes;
+        self.pending += bytes;
+    }
+
+    /// The parts; `is_sound` tells whether they can be known.
+    pub(super) fn totals(&self, is_sound: bool) -> Totals {
+        let free = self.free;
+        let parts = self.requested + self.rounding + free.releasable + free.stranded + free.pool_idle;
+        let is_sound = is_sound && self.reserved == parts;
+        let known = |value: u64| is_sound.then_some(value);
+        Totals {
+            reserved: self.reserved,
+            allocated: self.allocated,
+            pending: self.pending,
+            active: self.allocated + self.pending,
+            requested: self.requested,
+            rounding: known(self.rounding),
+            free: known(free.free),
+            releasable: known(free.releasable),
+            pool_idle: known(free.pool_idle),
+            stranded: known(free.stranded),
+            largest_free: known(free.largest),
+        }
+    }
 }
 
 /// The parts of `state`.
@@ -93,38 +191,15 @@ fn sum<'s>(
     blocks: impl IntoIterator<Item = &'s LiveBlock>,
     ranges: impl Iterator<Item = &'s StateRange>,
 ) -> Totals {
-    let mut totals = Totals::default();
-    let (mut rounding, mut is_sound) = (0, history.device.consistent && state.is_sound);
+    let mut sums = Sums::default();
+    let mut is_sound = history.device.consistent && state.is_sound;
     for block in blocks {
-        if block.is_pending {
-            totals.pending += block.bytes;
-        } else {
-            totals.allocated += block.bytes;
-        }
-        totals.active += block.bytes;
-        totals.requested += block.requested;
-        match block.bytes.checked_sub(block.requested) {
-            Some(lost) => rounding += lost,
-            None => is_sound = false,
-        }
+        sums.add(block);
+        is_sound &= block.requested <= block.bytes;
     }
-    let mut sum = FreeParts::default();
     for range in ranges {
-        totals.reserved += range.bytes;
-        let parts = free_parts(state, range, &history.rules);
-        sum.free += parts.free;
-        sum.largest = sum.largest.max(parts.largest);
-        sum.releasable += parts.releasable;
-        sum.pool_idle += parts.pool_idle;
-        sum.stranded += parts.stranded;
+        sums.reserved += range.bytes;
+        sums.free = sums.free.plus(free_parts(state, range, &history.rules));
     }
-    is_sound &= totals.reserved == totals.requested + rounding + sum.releasable + sum.stranded + sum.pool_idle;
-    let known = |value: u64| is_sound.then_some(value);
-    totals.rounding = known(rounding);
-    totals.free = known(sum.free);
-    totals.releasable = known(sum.releasable);
-    totals.pool_idle = known(sum.pool_idle);
-    totals.stranded = known(sum.stranded);
-    totals.largest_free = known(sum.largest);
-    totals
+    sums.totals(is_sound)
 }

@@ -2,6 +2,9 @@
 
 use super::failures::Failure;
 use super::growth::{growing, growth};
+use super::leaks::{LeakSteps, Leaks};
+use super::pin::Pin;
+use super::pinning::Pinning;
 use super::segments::Segments;
 use super::sites::Sites;
 use super::totals::Totals;
@@ -16,9 +19,23 @@ use crate::units::{bytes, count};
 /// Figures of a text and of a snapshot of the same failure may differ by one step of the segment sizes.
 const STEP: u64 = 2 << 20;
 
+/// Blocks live long that live through so many steps.
+const STEPS: u64 = 2;
+/// A site's part in pinning counts from this part of it on ...
+const PINNED_SHARE: u64 = 10;
+/// ... and its blocks came among others if one of them was allocated after this part of the trace.
+const FIRST_PART: u32 = 10;
+
 /// The facts of `failure`. `card` is the card's size, when the caller knows it.
 pub fn facts(history: &History, failure: &Failure, sites: &Sites, card: Option<u64>) -> Facts {
-    let growth = growing(history, sites, failure.event + 1).map(|found| growth(&found));
+    facts_with(history, failure, sites, card, None)
+}
+
+/// [`facts`], with what grows from step to step.
+fn facts_with(history: &History, failure: &Failure, sites: &Sites, card: Option<u64>, leaks: Option<&Leaks>) -> Facts {
+    let same_moment = |steps: &LeakSteps| steps.at.state == failure.event + 1;
+    let leaks = leaks.filter(|leaks| leaks.steps.as_ref().is_some_and(same_moment));
+    let growth = growing(history, sites, failure.event + 1).map(|found| growth(&found, leaks));
     Facts {
         device_free: Some(failure.device_free),
         request: Some(failure.rounded),
@@ -102,6 +119,7 @@ pub fn diagnosis(
     sites: &Sites,
     failure: Option<&Failure>,
     segments: &Segments,
+    leaks: &Leaks,
     card: Option<u64>,
     evidence: &Evidence,
 ) -> Option<Diagnosis> {
@@ -113,10 +131,10 @@ pub fn diagnosis(
         None => messages.find(|message| message.device.is_some_and(|found| i64::from(found) == device)),
     };
     let (mut facts, contradictions) = match (failure, message) {
-        (Some(failure), Some(message)) => join(facts(history, failure, sites, card), message),
+        (Some(failure), Some(message)) => join(facts_with(history, failure, sites, card, Some(leaks)), message),
         (Some(failure), None) => {
             let note = evidence.log.and_then(|log| unrelated(log, failure, device));
-            (facts(history, failure, sites, card), note.into_iter().collect())
+            (facts_with(history, failure, sites, card, Some(leaks)), note.into_iter().collect())
         }
         (None, Some(message)) => {
             let note = "the snapshot has no failure at this moment: the verdict is that of the text".to_owned();
@@ -124,7 +142,7 @@ pub fn diagnosis(
         }
         (None, None) => (of_totals(&segments.fragmentation.totals, card), Vec::new()),
     };
-    let pin = segments.pinning.pins.first().filter(|_| failure.is_some());
+    let pin = failure.and_then(|failure| long_lived(&segments.pinning, leaks, failure.event + 1));
     facts.pin = pin.map(|pin| (file_and_line(&pin.site), pin.pinned));
     let (reserved, free) = match failure {
         Some(failure) => (Some(failure.totals.reserved), Some(failure.device_free)),
@@ -203,6 +221,21 @@ fn programs(snapshot: &Snapshot) -> Programs {
         programs.evaluation |= matches!(name, "evaluation_loop" | "prediction_step");
     }
     programs
+}
+
+/// The site that pins most among those whose blocks live on while others come and go: for several steps, or where no
+/// steps are known for half of the trace up to `state`. What was there before all else cannot be allocated earlier.
+fn long_lived<'p>(pinning: &'p Pinning, leaks: &Leaks, state: u32) -> Option<&'p Pin> {
+    let steps = leaks.steps.as_ref().filter(|steps| steps.source.is_program()).map(|steps| steps.count as u64);
+    let long = steps.map_or(u64::from(state / 2), |steps| STEPS * u64::from(state) / steps.max(1));
+    let is_long_lived = |pin: &&Pin| {
+        pin.pinned >= pinning.pinned / PINNED_SHARE
+            && pin.lifetimes.as_ref().is_some_and(|lifetimes| {
+                let came_later = lifetimes.last_event.is_some_and(|event| event >= state / FIRST_PART);
+                u64::from(lifetimes.median_age) >= long && came_later
+            })
+    };
+    pinning.pins.iter().find(is_long_lived)
 }
 
 /// A site without its directories, to be named in a sentence.

@@ -94,8 +94,16 @@ impl Drop for Partial {
     }
 }
 
+/// Whether `path` is `-`, which stands for standard output as it stands for standard input elsewhere.
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// Fails when `path` is an input, or is there and `existing` says to keep it: worth asking before long work.
 pub fn check(path: &Path, existing: Existing) -> Result<()> {
+    if is_stdout(path) {
+        return Ok(());
+    }
     sources::protect(path)?;
     if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() && !is_special(path) {
         bail!("{} exists already: name another file, or replace it with --force", path.display());
@@ -110,9 +118,14 @@ fn is_special(path: &Path) -> bool {
 
 /// Writes what `produce` makes to `path`: under another name in the same directory first, renamed when it is complete.
 ///
-/// A pipe or a device cannot be replaced; it is written as it is.
+/// A pipe, a device or standard output cannot be replaced; it is written as it is.
 pub fn write(path: &Path, existing: Existing, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let describe = || format!("cannot write {}: check the directory and the disk space", path.display());
+    if is_stdout(path) {
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        produce(&mut out)?;
+        return Ok(out.flush()?);
+    }
     if is_special(path) {
         let file = OpenOptions::new().write(true).open(path).with_context(describe)?;
         return fill(file, produce).map(drop);

@@ -29,6 +29,8 @@ enum Topic {
     Lightning,
     /// vLLM, SGLang and other programs that start their own workers
     Servers,
+    /// The same in PyTorch 2.0 and 1.13, which take other arguments
+    Old,
 }
 
 impl Topic {
@@ -39,6 +41,7 @@ impl Topic {
             Self::Trainer => "trainer",
             Self::Lightning => "lightning",
             Self::Servers => "servers",
+            Self::Old => "old",
         }
     }
 }

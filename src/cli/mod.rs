@@ -84,7 +84,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  oomscope oom.pickle                           what happened, in about 25 lines
+  oomscope oom.pickle                           what happened, on one screen or two
   oomscope report oom.pickle -o out             the same, with pictures and JSON in out/
   oomscope top oom.pickle --at peak --by file   which files hold memory at the peak
   oomscope segments oom.pickle                  where free memory is stuck

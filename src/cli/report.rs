@@ -94,6 +94,7 @@ pub fn run(args: &Args) -> Result<Status> {
         verdict: headline.map(|diagnosis| diagnosis.verdict),
         evidence: headline.map_or(&[], |diagnosis| &diagnosis.evidence),
         remedies: headline.map_or(&[], |diagnosis| &diagnosis.remedies),
+        next: result.devices.first().map_or(&[], |device| &device.next),
         diagnoses,
         info: &result.info,
         segments: segments::Document {

@@ -154,9 +154,9 @@ pub fn run(args: &Args) -> Result<Status> {
     let all = with_window(all).with_context(|| loaded.path.clone())?;
     ensure!(
         !all.is_empty(),
-        "{}: there is no history to draw: record with torch.cuda.memory._record_memory_history(max_entries=100000); \
-         `oomscope segments` shows the state at the dump",
-        loaded.path
+        "{}: there is no history to draw: record with {}; `oomscope segments` shows the state at the dump",
+        loaded.path,
+        loaded.snapshot.format.recording()
     );
     let text = match (args.input.json, args.text) {
         (true, _) => output::json("timeline", &loaded, &Document { series: &all })?,

@@ -3,13 +3,15 @@
 //! A device is a process: a counter track for each of the four counters, an instant for each failure, a slice for each
 //! annotated region.
 
+use std::cmp::Reverse;
 use std::io::Write;
 
 use serde::Serialize;
 
 use super::{Result, SeriesFormat};
-use crate::analysis::regions::regions;
+use crate::analysis::regions::{Region, regions};
 use crate::history::{Counters, History};
+use crate::snapshot::StrId;
 use crate::units::bytes;
 
 /// The Trace Event Format.
@@ -70,9 +72,6 @@ struct Failure {
     rounded: u64,
     device_free: u64,
 }
-
-#[derive(Serialize)]
-struct Nothing {}
 
 impl SeriesFormat for Perfetto {
     fn write(&self, histories: &[History], out: &mut dyn Write) -> Result<()> {
@@ -181,22 +180,80 @@ impl Entries<'_> {
         self.add(&Entry::new("C", track.name, pid, 0, Some(ts), args))
     }
 
-    /// Slices of one track must nest, and those of one name do.
+    /// Regions as slices of as few tracks as possible.
     fn regions(&mut self, history: &History, pid: u64) -> Result<()> {
         let snapshot = history.snapshot;
-        let mut names = std::collections::HashMap::new();
-        for region in regions(snapshot).iter().filter(|region| region.device == history.device.ordinal) {
-            let (Some(start), Some(end)) = (region.start_us, region.end_us) else { continue };
-            let next = names.len() as u64 + 1;
-            let tid = *names.entry(region.name).or_insert(next);
-            let name = snapshot.text(region.name);
-            if tid == next {
-                self.add(&Entry::new("M", "thread_name", pid, tid, None, Name { name }))?;
+        let device = history.device.ordinal;
+        let regions = regions(snapshot);
+        let mut slices: Vec<Slice> =
+            regions.iter().filter(|region| region.device == device).map(|region| Slice::of(region, history)).collect();
+        slices.sort_by_key(|slice| (slice.start, Reverse(slice.end)));
+        let mut lanes = Lanes::default();
+        for slice in slices {
+            let (lane, is_new) = lanes.take(&slice);
+            let tid = lane as u64 + 1;
+            if is_new {
+                let name = if lane == 0 { "regions".to_owned() } else { format!("regions {tid}") };
+                self.add(&Entry::new("M", "thread_name", pid, tid, None, Name { name: &name }))?;
             }
-            let dur = Some(end.saturating_sub(start));
-            self.add(&Entry { dur, ..Entry::new("X", name, pid, tid, Some(start), Nothing {}) })?;
+            let dur = Some(slice.end - slice.start);
+            let entry = Entry::new("X", snapshot.text(slice.name), pid, tid, Some(slice.start), slice.cut);
+            self.add(&Entry { dur, ..entry })?;
         }
         Ok(())
+    }
+}
+
+/// What of a region lies outside the recording.
+#[derive(Clone, Copy, Serialize)]
+struct Cut {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<&'static str>,
+}
+
+/// A region from the first to the last of it that was recorded.
+struct Slice {
+    name: StrId,
+    start: u64,
+    end: u64,
+    cut: Cut,
+}
+
+impl Slice {
+    fn of(region: &Region, history: &History) -> Self {
+        let span = history.time_span();
+        let known = region.start_us.or(region.end_us).unwrap_or_default();
+        let start = region.start_us.unwrap_or_else(|| span.map_or(known, |(first, _)| first.min(known)));
+        let end = region.end_us.unwrap_or_else(|| span.map_or(known, |(_, last)| last.max(known)));
+        let cut = Cut {
+            start: region.start_us.is_none().then_some("before the recording"),
+            end: region.end_us.is_none().then_some("after the recording"),
+        };
+        Self { name: region.name, start, end: end.max(start), cut }
+    }
+}
+
+/// Tracks, each with the ends of the slices that are open on it, the innermost last.
+#[derive(Default)]
+struct Lanes(Vec<Vec<u64>>);
+
+impl Lanes {
+    /// The first track on which `slice` nests, as the slices of a track must, and whether it is a new one. Slices come
+    /// in the order of their starts.
+    fn take(&mut self, slice: &Slice) -> (usize, bool) {
+        let fits = |open: &mut Vec<u64>| {
+            while open.pop_if(|end| *end <= slice.start).is_some() {}
+            open.last().is_none_or(|end| slice.end <= *end)
+        };
+        let lane = self.0.iter_mut().position(fits);
+        let at = lane.unwrap_or(self.0.len());
+        if lane.is_none() {
+            self.0.push(Vec::new());
+        }
+        self.0[at].push(slice.end);
+        (at, lane.is_none())
     }
 }
 

@@ -30,6 +30,7 @@ pub struct Pprof {
 mod field {
     pub const SAMPLE_TYPE: u64 = 1;
     pub const SAMPLE: u64 = 2;
+    pub const MAPPING: u64 = 3;
     pub const LOCATION: u64 = 4;
     pub const FUNCTION: u64 = 5;
     pub const STRING_TABLE: u64 = 6;
@@ -37,7 +38,18 @@ mod field {
     pub const DURATION_NANOS: u64 = 10;
     pub const COMMENT: u64 = 13;
     pub const DEFAULT_SAMPLE_TYPE: u64 = 14;
+
+    /// What a `Mapping` says of its locations.
+    pub mod mapping {
+        pub const FUNCTIONS: u64 = 7;
+        pub const FILENAMES: u64 = 8;
+        pub const LINE_NUMBERS: u64 = 9;
+    }
 }
+
+/// The mapping that all locations belong to. Without one that is said to have names, pprof looks for a binary to take
+/// them from, and reports that there is none.
+const MAPPING: u64 = 1;
 
 /// What each sample has a value of, in the order of [`values`].
 const SAMPLE_TYPES: [(&str, &str); 4] =
@@ -126,9 +138,10 @@ impl<'a> Writer<'a> {
         message.number(field::DEFAULT_SAMPLE_TYPE, default);
         for history in histories {
             let moment = history.moment(at)?;
-            let device = history.device.ordinal.to_string();
+            // pprof's `-tagfocus` takes a bare number for a range of numbers, which no text is in.
+            let device = format!("device {}", history.device.ordinal);
             let event = moment.event.map_or_else(String::new, |event| format!(", event {event}"));
-            let comment = self.text(&format!("device {device}: live memory at the moment `{}`{event}", moment.what));
+            let comment = self.text(&format!("{device}: live memory at the moment `{}`{event}", moment.what));
             message.number(field::COMMENT, comment);
             for sample in profile(history, &self.sites, moment) {
                 let sample = self.sample(&sample, &device);
@@ -184,20 +197,27 @@ impl<'a> Writer<'a> {
     }
 
     fn tables(&self, message: &mut Message) {
+        let mut mapping = Message::default();
+        mapping.number(1, MAPPING);
+        for has in [field::mapping::FUNCTIONS, field::mapping::FILENAMES, field::mapping::LINE_NUMBERS] {
+            mapping.number(has, 1);
+        }
+        message.message(field::MAPPING, &mapping);
         for (id, (function, line)) in self.locations.all() {
             let mut place = Message::default();
             place.number(1, *function);
             place.number(2, *line);
             let mut location = Message::default();
             location.number(1, id);
+            location.number(2, MAPPING);
             location.message(4, &place);
             message.message(field::LOCATION, &location);
         }
         for (id, (name, file)) in self.functions.all() {
             let mut function = Message::default();
             function.number(1, id);
+            // No system name: one that equals the name is taken for C++, and `<module>` cut out of it.
             function.number(2, *name);
-            function.number(3, *name);
             function.number(4, *file);
             message.message(field::FUNCTION, &function);
         }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Health, Lives, Ranges};
 use crate::snapshot::{Action, Device, Snapshot};
-use crate::units::bytes;
+use crate::units::{bytes, count};
 
 /// PyTorch's counters of the same names, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -161,7 +161,10 @@ fn contradiction(requested: i64, allocated: i64, active: i64, reserved: i64) -> 
     } else if allocated > active {
         Some("more is allocated than active".to_owned())
     } else if active > reserved {
-        Some(format!("live blocks need {} but only {} is mapped", bytes(active as u64), bytes(reserved as u64)))
+        let (need, have) = (active as u64, reserved as u64);
+        // Rounded figures may look equal.
+        let exact = |n: u64| if bytes(need) == bytes(have) { format!("{} B", count(n)) } else { bytes(n) };
+        Some(format!("live blocks need {} but only {} is mapped", exact(need), exact(have)))
     } else {
         None
     }

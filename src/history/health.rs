@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Lives, Ranges};
 use crate::snapshot::{Action, Device, Snapshot};
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, number_of};
 
 /// What a device's trace lacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -37,7 +37,7 @@ pub struct Health {
     /// Blocks whose occupied bytes do not follow from the rules.
     #[serde(skip)]
     pub odd_sizes: u64,
-    /// Segments asked of the device although a free block would have served.
+    /// Segments asked of the device although a free block would have served, as far as they were looked for.
     #[serde(skip)]
     pub needless_segments: u64,
     /// A setting that the file does not record, but that the trace shows.
@@ -81,15 +81,18 @@ impl Health {
                  time count as older, and figures before the dump may be wrong",
                 events - 1
             ));
+        } else if events == 0 && snapshot.format.is_before_2_0() {
+            reasons.push("no history: PyTorch before 2.0 records only the stacks of live blocks".to_owned());
         } else if events == 0 {
-            reasons.push(
-                "no history was recorded: call torch.cuda.memory._record_memory_history(max_entries=100000) first"
-                    .to_owned(),
-            );
+            reasons.push(format!("no history was recorded: call {} first", snapshot.format.recording()));
         } else if events == 1 {
             let name = snapshot.events.action[device.events.start].name();
+            let how = match snapshot.format.is_before_2_1() {
+                true => "trace_alloc_max_entries=1, the default of these releases",
+                false => "enabled=\"state\" or max_entries=1",
+            };
             reasons.push(format!(
-                "the trace has a single entry ({name}): it was recorded with enabled=\"state\" or max_entries=1, so it is no history"
+                "the trace has a single entry ({name}): it was recorded with {how}, so it is no history"
             ));
         } else {
             self.incompleteness(snapshot, device, lives, ranges, &mut reasons);
@@ -113,34 +116,41 @@ impl Health {
                 false => "recording began late, or the ring buffer overwrote older events",
             };
             let segments = format!("{} of segments", bytes(ranges.reserved_at_start()));
-            let what = if seeded > 0 { format!("{} blocks in {segments}", count(seeded as u64)) } else { segments };
-            reasons.push(format!("{what} were there before the first event ({why}); an earlier peak would be lost"));
+            let what =
+                if seeded > 0 { format!("{} in {segments}", number_of(seeded as u64, "block")) } else { segments };
+            let were = if seeded == 1 { "was" } else { "were" };
+            reasons.push(format!("{what} {were} there before the first event ({why}); an earlier peak would be lost"));
         }
         if !self.missing_actions.is_empty() {
             reasons.push(format!("no {} entries: the recorder skipped them", self.missing_actions.join(" and ")));
         }
         if self.missing_frees > 0 {
-            reasons.push(format!("{} blocks were replaced without a recorded free", self.missing_frees));
+            let blocks = number_of(self.missing_frees, "live block");
+            reasons.push(format!("the free of {blocks} is missing: the address was given out again"));
         }
         if self.vanished_blocks > 0 {
+            let blocks = number_of(self.vanished_blocks, "live block");
             reasons.push(format!(
-                "{} blocks are live in the trace, but not in the segments: the snapshot holds one pool only, or is newer than its trace",
-                self.vanished_blocks
+                "the segments lack {blocks} of the trace: the snapshot holds one pool only, or is newer than its trace"
             ));
         }
         if self.odd_ranges > 0 {
-            reasons.push(format!("{} segment events contradict the segments", self.odd_ranges));
+            reasons.push(format!("segments contradict {}", number_of(self.odd_ranges, "segment event")));
         }
         if self.odd_sizes > 0 {
-            reasons.push(format!("{} block sizes do not follow from the recorded settings", self.odd_sizes));
+            reasons.push(format!(
+                "the recorded settings do not explain {}, so another setting or release was in force: live bytes along \
+                 the trace may be off by what blocks were rounded up; requested and reserved bytes are not",
+                number_of(self.odd_sizes, "block size")
+            ));
         }
         if let Some((event, what)) = &self.first_violation {
-            reasons.push(format!("from event {event} on {what}"));
+            reasons.push(format!("from event {} on {what}", count((*event).into())));
         }
         if self.out_of_order > 0 {
             reasons.push(format!(
-                "{} events are out of order in time: recording was restarted with a smaller max_entries",
-                self.out_of_order
+                "{} with a time before that of the one before: recording was restarted with a smaller max_entries",
+                number_of(self.out_of_order, "event")
             ));
         }
     }

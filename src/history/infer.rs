@@ -13,6 +13,9 @@ use crate::snapshot::{Device, Snapshot};
 /// Values that people set, ascending.
 const DIVISIONS: [u64; 5] = [2, 4, 8, 16, 32];
 const MAX_SPLIT_MIB: [u64; 8] = [32, 64, 100, 128, 200, 256, 512, 1024];
+/// Blocks and ranges that are looked at for each event, at most, to find out whether a segment was needed: a job that asks
+/// for segments all the time has long shown by then what its rules are.
+const SEARCH: usize = 64;
 
 /// The rules under which the trace makes sense, and the setting that makes the difference in words. `base` where no
 /// setting tried is better than it.
@@ -54,6 +57,7 @@ fn misfits(snapshot: &Snapshot, device: &Device, rules: &AllocatorRules) -> u64 
     let mut health = Health::default();
     let mut lives: Lives = scanned.lives;
     let mut ranges = Ranges::new(snapshot, device, rules, &mut health);
-    sizes::fill(snapshot, device, rules, &mut lives, &mut ranges, &mut health);
+    let search = SEARCH * device.events.len();
+    sizes::fill(snapshot, device, rules, &mut lives, &mut ranges, &mut health, search);
     health.odd_sizes + health.needless_segments
 }

@@ -1,6 +1,8 @@
 //! Block lifetimes, one column a field.
 
-use crate::snapshot::{Device, Snapshot, StackId, StreamId};
+use hashbrown::HashMap;
+
+use crate::snapshot::{Action, Device, Snapshot, StackId, StreamId};
 
 /// The number of a state that never comes.
 pub const NEVER: u32 = u32::MAX;
@@ -14,6 +16,7 @@ pub(super) struct Seed {
     pub(super) addr: u64,
     pub(super) requested: u64,
     pub(super) stream: StreamId,
+    pub(super) stack: StackId,
 }
 
 /// Every block that was live in some state.
@@ -29,9 +32,9 @@ pub struct Lives<'a> {
     done_at: Vec<u32>,
     /// Bytes occupied.
     bytes: Vec<u64>,
-    /// Stack of the allocation.
-    stack: Vec<StackId>,
     seeds: Vec<Seed>,
+    /// Stacks of blocks whose events have none.
+    stacks: HashMap<LifeId, StackId, foldhash::fast::RandomState>,
     /// Life of each event that concerns a block, else [`NEVER`].
     of_event: Vec<LifeId>,
     /// Ends that no event records, by state: blocks that were replaced, or that the dump no longer has.
@@ -64,40 +67,50 @@ pub struct Life {
 }
 
 impl<'a> Lives<'a> {
+    /// None yet, with room for as many as an honest trace has: each of them ends in the trace, or is there at its end.
     pub(super) fn new(snapshot: &'a Snapshot, device: &Device) -> Self {
+        let mut counts = [0; Action::ALL.len()];
+        for &action in &snapshot.events.action[device.events.clone()] {
+            counts[action as usize] += 1;
+        }
+        let of = |action: Action| counts[action as usize];
+        let blocks = snapshot.segments_of(device).iter().flat_map(|segment| snapshot.blocks_of(segment));
+        let at_end = blocks.filter(|block| block.is_active()).count();
+        let ended = of(Action::FreeRequested).max(of(Action::FreeCompleted)) + of(Action::Free);
+        // Growing them step by step would leave the memory of each step behind in between.
+        let room = (ended + at_end).max(of(Action::Alloc));
         Self {
             snapshot,
-            birth: Vec::new(),
-            freed_at: Vec::new(),
-            done_at: Vec::new(),
-            bytes: Vec::new(),
-            stack: Vec::new(),
+            birth: Vec::with_capacity(room),
+            freed_at: Vec::with_capacity(room),
+            done_at: Vec::with_capacity(room),
+            bytes: Vec::with_capacity(room),
             seeds: Vec::new(),
+            stacks: HashMap::default(),
             of_event: vec![NEVER; device.events.len()],
             unrecorded_ends: Vec::new(),
             first_row: device.events.start,
         }
     }
 
-    fn push(&mut self, birth: u32, stack: StackId) -> LifeId {
+    fn push(&mut self, birth: u32) -> LifeId {
         self.birth.push(birth);
         self.freed_at.push(NEVER);
         self.done_at.push(NEVER);
         self.bytes.push(0);
-        self.stack.push(stack);
         self.birth.len() as LifeId - 1
     }
 
-    pub(super) fn push_traced(&mut self, event: u32, stack: StackId) -> LifeId {
-        let life = self.push(event, stack);
+    pub(super) fn push_traced(&mut self, event: u32) -> LifeId {
+        let life = self.push(event);
         self.of_event[event as usize] = life;
         life
     }
 
-    pub(super) fn push_seeded(&mut self, seed: Seed, stack: StackId) -> LifeId {
+    pub(super) fn push_seeded(&mut self, seed: Seed) -> LifeId {
         let birth = self.of_event.len() as u32 + self.seeds.len() as u32;
         self.seeds.push(seed);
-        self.push(birth, stack)
+        self.push(birth)
     }
 
     pub(super) fn set_of_event(&mut self, event: u32, life: LifeId) {
@@ -132,8 +145,9 @@ impl<'a> Lives<'a> {
         self.bytes[life as usize] = bytes;
     }
 
+    /// Names the stack of `life`, whose own entry has none.
     pub(super) fn set_stack(&mut self, life: LifeId, stack: StackId) {
-        self.stack[life as usize] = stack;
+        self.stacks.insert(life, stack);
     }
 
     /// Number of lives.
@@ -189,7 +203,14 @@ impl<'a> Lives<'a> {
 
     /// See [`Life::stack`].
     pub fn stack(&self, life: LifeId) -> StackId {
-        self.stack[life as usize]
+        let own = match self.seed(life) {
+            Some(seed) => seed.stack,
+            None => self.snapshot.events.stack[self.first_row + self.birth[life as usize] as usize],
+        };
+        match own.has_frames() || self.stacks.is_empty() {
+            true => own,
+            false => self.stacks.get(&life).copied().unwrap_or(own),
+        }
     }
 
     /// Whether it exists in `state`, pending or not.

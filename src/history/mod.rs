@@ -25,7 +25,7 @@ pub use health::Health;
 pub use lives::{Life, LifeId, Lives, NEVER};
 pub use malloc::Malloc;
 pub use moment::{At, Counter, Moment, MomentError};
-pub use ranges::{Range, RangeId, Ranges, Walk};
+pub use ranges::{Range, RangeId, Ranges, Remap, Span, Walk};
 pub use state::{Hole, LiveBlock, State, StateRange};
 
 use crate::allocator::AllocatorRules;
@@ -80,7 +80,7 @@ impl<'a> History<'a> {
         health.cut = device.cut;
         let mut ranges = Ranges::new(snapshot, device, rules, &mut health);
         let mut lives = scanned.lives;
-        sizes::fill(snapshot, device, rules, &mut lives, &mut ranges, &mut health);
+        sizes::fill(snapshot, device, rules, &mut lives, &mut ranges, &mut health, 0);
         let peaks = counters::peaks(snapshot, device, &lives, &ranges, &mut health);
         health.conclude(snapshot, device, &lives, &ranges);
         let peaks = (health.recorded && !health.cut).then_some(peaks);

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::{History, Peak};
+use crate::units::number_of;
 
 /// A moment as the user names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub enum MomentError {
     #[error("device {0} has no recorded history, so only `--at end` is known")]
     NoHistory(i64),
     /// No such failure.
-    #[error("device {device} has {count} recorded OOMs: there is no OOM {wanted}")]
+    #[error("device {device} has {}: there is no OOM {wanted}", number_of(*count as u64, "recorded OOM"))]
     NoOom {
         /// Device ordinal.
         device: i64,
@@ -75,7 +76,10 @@ pub enum MomentError {
     #[error("device {0} has events without times (torch 2.1 and older): name an event number")]
     NoTimes(i64),
     /// No such annotation.
-    #[error("there is no annotation `ProfilerStep#{0}`: steps are known only when a profiler marked them")]
+    #[error(
+        "there is no annotation `ProfilerStep#{0}`, and a moment can be named by profiler marks only: steps that the trace \
+         itself shows are known to `--window step:{0}` (of top, flame, timeline and export); or name an event number"
+    )]
     NoStep(u64),
 }
 
@@ -172,14 +176,6 @@ impl History<'_> {
             None if peaks.allocated.exact => peaks.allocated,
             None => peaks.requested,
         })
-    }
-
-    /// When `ProfilerStep#` `step` begins, in microseconds since 1970.
-    pub fn step_start(&self, step: u64) -> Result<u64, MomentError> {
-        let name = format!("ProfilerStep#{step}");
-        let mut marks = self.snapshot.annotations.iter();
-        let start = marks.find(|mark| mark.starts && self.snapshot.text(mark.name) == name);
-        start.map(|mark| mark.time_us).ok_or(MomentError::NoStep(step))
     }
 
     fn at_event(&self, what: &'static str, event: Option<u32>) -> Moment {

@@ -33,6 +33,8 @@ pub struct Range {
 struct Change {
     event: u32,
     range: RangeId,
+    /// Bytes by which the mapped memory differs from state 0 behind it.
+    delta: i64,
 }
 
 /// Ranges by start address: end address and what they are.
@@ -97,18 +99,23 @@ impl<'a> Ranges<'a> {
                         kind.stack = events.stack[row];
                     }
                     let id = ranges.add_kind(kind);
-                    ranges.changes.push(Change { event, range: id });
+                    ranges.changes.push(Change { event, range: id, delta: size as i64 });
                 }
                 Action::SegmentFree | Action::SegmentUnmap => {
                     ranges.reserved_at_start += size as i64;
                     let id = ranges.add_kind(guess(snapshot, rules, row, action == Action::SegmentUnmap));
                     insert(&mut map, &ranges.kinds, addr, end, id);
-                    ranges.changes.push(Change { event, range: id });
+                    ranges.changes.push(Change { event, range: id, delta: -(size as i64) });
                 }
                 _ => {}
             }
         }
         ranges.changes.reverse();
+        let mut delta = 0;
+        for change in &mut ranges.changes {
+            delta += change.delta;
+            change.delta = delta;
+        }
         ranges.start = map;
         ranges
     }
@@ -130,18 +137,8 @@ impl<'a> Ranges<'a> {
 
     /// Bytes mapped in `state`.
     pub fn reserved_at(&self, state: u32) -> u64 {
-        let events = &self.snapshot.events;
-        let earlier = self.changes.iter().take_while(|change| change.event < state);
-        let delta: i64 = earlier
-            .map(|change| {
-                let row = self.first_row + change.event as usize;
-                let size = events.size[row] as i64;
-                match events.action[row] {
-                    Action::SegmentAlloc | Action::SegmentMap => size,
-                    _ => -size,
-                }
-            })
-            .sum();
+        let earlier = self.changes.partition_point(|change| change.event < state);
+        let delta = earlier.checked_sub(1).map_or(0, |last| self.changes[last].delta);
         u64::try_from(self.reserved_at_start + delta).unwrap_or(0)
     }
 
@@ -165,6 +162,28 @@ impl<'a> Ranges<'a> {
     }
 }
 
+/// A range mapped in one state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Start address.
+    pub addr: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// What it is.
+    pub range: Range,
+}
+
+/// What a segment event does: it maps or unmaps `[addr, end)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remap {
+    /// Start address.
+    pub addr: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// Whether it maps.
+    pub maps: bool,
+}
+
 /// The mapped memory carried forward state by state.
 pub struct Walk<'r> {
     ranges: &'r Ranges<'r>,
@@ -175,23 +194,57 @@ pub struct Walk<'r> {
 impl Walk<'_> {
     /// Applies the changes up to and including those that lead to `state`.
     pub fn advance(&mut self, state: u32) {
-        let events = &self.ranges.snapshot.events;
-        while let Some(change) = self.ranges.changes.get(self.next)
-            && change.event < state
-        {
-            let row = self.ranges.first_row + change.event as usize;
-            let addr = events.addr[row];
-            let end = addr.saturating_add(events.size[row]);
-            match events.action[row] {
-                Action::SegmentAlloc | Action::SegmentMap => {
-                    insert(&mut self.map, &self.ranges.kinds, addr, end, change.range);
-                }
-                _ => {
-                    remove(&mut self.map, addr, end);
-                }
-            }
-            self.next += 1;
+        while self.next_change(state).is_some() {
+            self.step();
         }
+    }
+
+    /// The next change, if it leads to `state` or an earlier one.
+    pub fn next_change(&self, state: u32) -> Option<Remap> {
+        let change = self.ranges.changes.get(self.next).filter(|change| change.event < state)?;
+        Some(self.remap(change))
+    }
+
+    fn remap(&self, change: &Change) -> Remap {
+        let row = self.ranges.first_row + change.event as usize;
+        let events = &self.ranges.snapshot.events;
+        let addr = events.addr[row];
+        let maps = matches!(events.action[row], Action::SegmentAlloc | Action::SegmentMap);
+        Remap { addr, end: addr.saturating_add(events.size[row]), maps }
+    }
+
+    /// Applies the next change.
+    pub fn step(&mut self) {
+        let Some(change) = self.ranges.changes.get(self.next) else { return };
+        self.next += 1;
+        let Remap { addr, end, maps } = self.remap(change);
+        if maps {
+            insert(&mut self.map, &self.ranges.kinds, addr, end, change.range);
+        } else {
+            remove(&mut self.map, addr, end);
+        }
+    }
+
+    /// The ranges that a change of `[addr, end)` may touch: the last that begins before it, and those that begin at its
+    /// two ends.
+    pub fn touched(&self, addr: u64, end: u64) -> [Option<Span>; 3] {
+        let at = |addr: u64| self.map.get_key_value(&addr).map(|entry| self.span_of(entry));
+        let before = self.map.range(..addr).next_back().map(|entry| self.span_of(entry));
+        [before, at(addr), at(end).filter(|_| end != addr)]
+    }
+
+    /// The range that holds `addr`.
+    pub fn span(&self, addr: u64) -> Option<Span> {
+        self.map.range(..=addr).next_back().map(|entry| self.span_of(entry)).filter(|span| span.end > addr)
+    }
+
+    fn span_of(&self, (start, (end, range)): (&u64, &(u64, RangeId))) -> Span {
+        Span { addr: *start, end: *end, range: self.kind(*range) }
+    }
+
+    /// Whether nothing of `[addr, end)` is mapped.
+    pub fn is_unmapped(&self, addr: u64, end: u64) -> bool {
+        self.containing(addr).is_none() && self.map.range(addr..end.max(addr)).next().is_none()
     }
 
     /// What the range that holds `addr` is.
@@ -204,9 +257,9 @@ impl Walk<'_> {
         self.map.iter().map(|(start, (end, range))| (end - start, &self.ranges.kinds[*range as usize]))
     }
 
-    /// The ranges mapped now: start address, bytes and what they are, by address.
-    pub fn spans(&self) -> impl Iterator<Item = (u64, u64, &Range)> {
-        self.map.iter().map(|(start, (end, range))| (*start, end - start, &self.ranges.kinds[*range as usize]))
+    /// The ranges mapped now, by address.
+    pub fn spans(&self) -> impl Iterator<Item = Span> {
+        self.map.iter().map(|entry| self.span_of(entry))
     }
 
     /// What `range` is.

@@ -39,7 +39,7 @@ pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &Allocato
         let state = event + 1;
         match action {
             Action::Alloc => {
-                let life = lives.push_traced(event, events.stack[row]);
+                let life = lives.push_traced(event);
                 if let Some(before) = open.insert(addr, life) {
                     health.missing_frees += 1;
                     lives.end_unrecorded(before, state);
@@ -49,8 +49,8 @@ pub(super) fn scan<'a>(snapshot: &'a Snapshot, device: &Device, rules: &Allocato
                 let life = *open.entry(addr).or_insert_with(|| {
                     health.unmatched_frees += 1;
                     health.unmatched_free_bytes += events.size[row];
-                    let seed = Seed { addr, requested: events.size[row], stream: events.stream[row] };
-                    lives.push_seeded(seed, StackId::NONE)
+                    let (requested, stream) = (events.size[row], events.stream[row]);
+                    lives.push_seeded(Seed { addr, requested, stream, stack: StackId::NONE })
                 });
                 lives.set_of_event(event, life);
                 if action == Action::FreeRequested && !requested_completes {
@@ -94,7 +94,7 @@ fn match_final_blocks(
     for segment in snapshot.segments_of(device) {
         for block in snapshot.blocks_of(segment).iter().filter(|block| block.is_active()) {
             let known = open.remove(&block.address).filter(|&life| {
-                let same = is_same(lives.requested(life), block, rules);
+                let same = is_same(lives.requested(life), block, rules) && (!device.cut || agrees(lives, life, block));
                 if !same {
                     health.vanished_blocks += 1;
                     lives.end_unrecorded(life, last);
@@ -104,8 +104,12 @@ fn match_final_blocks(
             let life = known.unwrap_or_else(|| {
                 health.ghost_blocks += 1;
                 health.ghost_bytes += block.size;
-                let seed = Seed { addr: block.address, requested: block.requested, stream: segment.stream };
-                let life = lives.push_seeded(seed, block.stack);
+                let life = lives.push_seeded(Seed {
+                    addr: block.address,
+                    requested: block.requested,
+                    stream: segment.stream,
+                    stack: block.stack,
+                });
                 if block.state == BlockState::Pending {
                     lives.set_freed(life, 0);
                 }
@@ -113,7 +117,7 @@ fn match_final_blocks(
             });
             lives.set_bytes(life, block.size);
             // A block keeps its stack even where trace entries have none (context="state").
-            if !lives.stack(life).has_frames() {
+            if !lives.stack(life).has_frames() && block.stack != lives.stack(life) {
                 lives.set_stack(life, block.stack);
             }
             if block.state == BlockState::Pending && lives.freed_at(life) == NEVER {
@@ -127,6 +131,14 @@ fn match_final_blocks(
         health.vanished_blocks += 1;
         lives.end_unrecorded(life, last);
     }
+}
+
+/// Whether `block` has the stack and the state that the trace gives `life`. Where the rest of the trace is lost, another
+/// block may have come to the same address since.
+fn agrees(lives: &Lives, life: LifeId, block: &Block) -> bool {
+    let stack = lives.stack(life);
+    let same_stack = stack == block.stack || !stack.has_frames() || !block.stack.has_frames();
+    same_stack && (lives.freed_at(life) == NEVER || block.state == BlockState::Pending)
 }
 
 /// Whether a request recorded in the trace can be the one that holds `block`. Restored graph pools record rounded

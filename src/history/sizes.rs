@@ -15,6 +15,8 @@ use crate::snapshot::{Action, Device, PoolId, Snapshot};
 /// Live blocks of the large pool by address: their end.
 type Layout = BTreeMap<u64, u64>;
 
+/// Fills in the bytes of `lives`, and what they tell about `ranges`. Segments that were asked of the device without need
+/// are looked for until `search` blocks and ranges have been looked at for them.
 pub(super) fn fill(
     snapshot: &Snapshot,
     device: &Device,
@@ -22,11 +24,12 @@ pub(super) fn fill(
     lives: &mut Lives<'_>,
     ranges: &mut Ranges<'_>,
     health: &mut Health,
+    search: usize,
 ) {
     let mut corrections = Vec::new();
     {
-        let mut pass =
-            Pass { snapshot, rules, layout: Layout::new(), walk: ranges.walk(), corrections: &mut corrections };
+        let (layout, walk) = (Layout::new(), ranges.walk());
+        let mut pass = Pass { snapshot, rules, layout, walk, corrections: &mut corrections, search };
         pass.seed(lives);
         pass.trace(device, lives, health);
     }
@@ -43,6 +46,8 @@ struct Pass<'a> {
     walk: Walk<'a>,
     /// What the first block in a range of unknown kind tells about the range.
     corrections: &'a mut Vec<(RangeId, PoolKind, PoolId)>,
+    /// Blocks and ranges that may still be looked at for a segment.
+    search: usize,
 }
 
 impl Pass<'_> {
@@ -115,7 +120,7 @@ impl Pass<'_> {
                 }
                 Action::SegmentAlloc => {
                     let next = row + 1;
-                    if next < device.events.end && events.action[next] == Action::Alloc {
+                    if self.search > 0 && next < device.events.end && events.action[next] == Action::Alloc {
                         self.walk.advance(event);
                         health.needless_segments += u64::from(self.had_hole(next));
                     }
@@ -134,38 +139,43 @@ impl Pass<'_> {
 
     /// Whether the allocation in `row`, for which a segment is asked of the device, would have found a free block in
     /// memory of its stream and the default pool. Only large requests are looked at.
-    fn had_hole(&self, row: usize) -> bool {
-        let events = &self.snapshot.events;
-        let rounded = self.rules.round_size(events.size[row]);
+    fn had_hole(&mut self, row: usize) -> bool {
+        let (events, rules) = (&self.snapshot.events, self.rules);
+        let rounded = rules.round_size(events.size[row]);
         let is_default_pool = events.pool.get(row) == PoolId::DEFAULT;
-        if self.rules.pool_kind(rounded) != PoolKind::Large || self.rules.expandable || !is_default_pool {
+        if rules.pool_kind(rounded) != PoolKind::Large || rules.expandable || !is_default_pool {
             return false;
         }
         let serves = |gap: u64| {
-            let is_oversize = |size: u64| self.rules.max_split_size.is_some_and(|max| size >= max);
+            let is_oversize = |size: u64| rules.max_split_size.is_some_and(|max| size >= max);
             match (is_oversize(rounded), is_oversize(gap)) {
                 _ if gap < rounded => false,
                 (false, is_oversize) => !is_oversize,
-                (true, _) => gap < rounded + self.rules.max_non_split_rounding,
+                (true, _) => gap < rounded + rules.max_non_split_rounding,
             }
         };
-        let same = self.walk.map.iter().filter(|(_, (_, id))| {
-            let range = self.walk.kind(*id);
-            range.stream == events.stream[row]
+        for (&start, &(end, id)) in &self.walk.map {
+            let range = self.walk.kind(id);
+            let is_same = range.stream == events.stream[row]
                 && range.kind == PoolKind::Large
                 && range.pool == PoolId::DEFAULT
                 && range.is_certain
-                && !range.expandable
-        });
-        same.into_iter().any(|(&start, &(end, _))| {
-            let mut free = start;
+                && !range.expandable;
             let blocks = self.layout.range(start..end).map(|(&addr, &stop)| (addr, stop));
-            blocks.chain([(end, end)]).any(|(addr, stop)| {
-                let gap = addr.saturating_sub(free);
+            let mut free = start;
+            for (addr, stop) in blocks.chain([(end, end)]).take_while(|_| is_same) {
+                self.search = self.search.saturating_sub(1);
+                if serves(addr.saturating_sub(free)) {
+                    return true;
+                }
                 free = stop;
-                serves(gap)
-            })
-        })
+            }
+            self.search = self.search.saturating_sub(1);
+            if self.search == 0 {
+                return false;
+            }
+        }
+        false
     }
 
     /// Bytes that the allocation in `row` takes, from the gap at its address.

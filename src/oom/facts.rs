@@ -5,10 +5,43 @@ use super::message::{Kind, Message, ProcessUse};
 /// Memory that lines have been adding to, as a snapshot shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
-    /// Bytes that the growing lines hold.
+    /// Bytes that surely stayed: the least that the growing lines have held in the last part of the trace.
     pub bytes: u64,
     /// Their names, the largest first.
     pub sites: Vec<String>,
+    /// Who keeps them, where the growth from step to step tells.
+    pub keeper: Option<Keeper>,
+}
+
+/// The cause of a growth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keeper {
+    /// The program's own line, or its call below which the growing lines allocate.
+    pub line: String,
+    /// Other such lines.
+    pub others: usize,
+    /// Bytes that all of them hold.
+    pub live: u64,
+    /// What is kept, in a few words.
+    pub kind: &'static str,
+    /// What usually ends it.
+    pub remedy: &'static str,
+}
+
+impl Keeper {
+    /// What to do, and where.
+    pub fn advice(&self) -> String {
+        // What stands for an unknown line is in brackets.
+        let at = if self.line.starts_with('(') { "" } else { "at " };
+        format!("{at}{}: {}", self.line, self.remedy)
+    }
+}
+
+impl Growth {
+    /// Bytes that the growing lines hold, or hold at least.
+    pub fn held(&self) -> u64 {
+        self.keeper.as_ref().map_or(self.bytes, |keeper| keeper.live)
+    }
 }
 
 /// The figures that the verdict follows from. Bytes; `None` is not known.

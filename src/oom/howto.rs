@@ -34,6 +34,11 @@ pub const SNIPPETS: &[Snippet] = &[
         about: "vLLM, SGLang and other programs that start their own workers",
         code: include_str!("howto/sitecustomize.py"),
     },
+    Snippet {
+        topic: "old",
+        about: "the same in PyTorch 2.0 and 1.13, which take other arguments",
+        code: include_str!("howto/old.py"),
+    },
 ];
 
 /// The piece for `topic`.
@@ -49,9 +54,19 @@ mod tests {
     fn every_recording_is_bounded_and_without_cpp_frames() {
         for snippet in SNIPPETS {
             for line in snippet.code.lines().filter(|line| line.contains("_record_memory_history(")) {
-                assert!(line.contains("max_entries=") && line.contains("stacks=\"python\""), "{line}");
+                let is_old = snippet.topic == "old";
+                assert!(line.contains("max_entries=") && (is_old || line.contains("stacks=\"python\"")), "{line}");
             }
         }
+    }
+
+    /// Releases before 2.1 raise a TypeError on the arguments of later ones, and have no _dump_snapshot.
+    #[test]
+    fn old_releases_get_their_own_arguments() {
+        let old = snippet("old").expect("old").code;
+        let call = old.lines().find(|line| line.contains("_record_memory_history(")).expect("the call");
+        assert!(call.contains("(True, trace_alloc_max_entries=") && call.contains("trace_alloc_record_context=True"));
+        assert!(!call.contains(" max_entries=") && !call.contains("stacks=") && !old.contains("_dump_snapshot("));
     }
 
     #[test]

@@ -252,7 +252,10 @@ impl Message {
     pub fn others_in_use(&self) -> u64 {
         match self.own_process() {
             Some(_) => 0,
-            None => self.other_processes.iter().filter_map(|process| process.bytes).sum(),
+            None => {
+                let known = self.other_processes.iter().filter_map(|process| process.bytes);
+                known.fold(0, u64::saturating_add)
+            }
         }
     }
 

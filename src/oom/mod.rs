@@ -25,7 +25,7 @@ mod time;
 pub mod verdict;
 
 pub use diagnosis::{Diagnosis, Inputs, diagnose};
-pub use facts::{Facts, Growth};
+pub use facts::{Facts, Growth, Keeper};
 pub use log::{Log, read};
 pub use marks::Marks;
 pub use message::{Kind, Message, NamedProcess, ProcessUse};

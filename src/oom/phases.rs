@@ -1,6 +1,5 @@
 //! In which phase of a job a message came: a short chronology from the marks in its log.
 
-use memchr::memchr;
 use serde::Serialize;
 
 pub use super::marks::Phase;
@@ -53,7 +52,7 @@ impl Chronology {
         marks.find(log, |Found { row, offset, number }| {
             let mark = &marks.rows()[row];
             if let Some(open) = entries.last_mut().filter(|open| open.phase == mark.phase && open.text == mark.text) {
-                let source = tag::of_prefix(&log[line_start(log, offset).max(offset.saturating_sub(512))..offset]);
+                let source = tag::of_prefix(&log[line_start(log, offset)..offset]);
                 if source == open.source {
                     (open.count, open.last, open.number) = (open.count + 1, offset, number.or(open.number));
                     return;
@@ -63,8 +62,7 @@ impl Chronology {
                 // Alternating marks of many steps: what is near the error matters more than the middle.
                 entries.drain(MOST / 4..MOST / 2);
             }
-            let start = line_start(log, offset).max(offset.saturating_sub(512));
-            let line = &log[start..memchr(b'\n', &log[offset..]).map_or(log.len(), |end| offset + end)];
+            let start = line_start(log, offset);
             entries.push(Entry {
                 phase: mark.phase.clone(),
                 program: mark.program.clone().into_owned(),
@@ -75,7 +73,7 @@ impl Chronology {
                 count: 1,
                 source: tag::of_prefix(&log[start..offset]),
                 after_us: None,
-                time: time::of_line(line),
+                time: time::of_line(&log[start..]),
             });
         });
         let mut before: Option<LogTime> = None;

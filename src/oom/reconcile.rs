@@ -1,6 +1,8 @@
 //! The card's memory, line by line: what PyTorch holds, what the process needs besides, what others hold, and what
 //! nobody accounts for.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::message::{Message, ProcessUse};
@@ -86,7 +88,7 @@ pub fn reconcile(sources: &Sources) -> Option<Reconciliation> {
         _ => text.map_or_else(Vec::new, named_others),
     };
     let is_listed = !processes.is_empty() || text.is_some_and(|m| !m.other_processes.is_empty());
-    let other_bytes = is_listed.then(|| others.iter().filter_map(|(_, bytes)| *bytes).sum::<u64>());
+    let other_bytes = is_listed.then(|| others.iter().filter_map(|(_, bytes)| *bytes).fold(0, u64::saturating_add));
     let source_of_others = if processes.is_empty() { "error text" } else { "nvidia-smi" };
     let line = |name, found: Option<(u64, &str)>| Line {
         name,
@@ -210,15 +212,18 @@ fn compare(before: &Smi, now: &Smi, gpu: Option<&Gpu>, sources: &Sources) -> Vec
     if let (Some(used), Some(then)) = (gpu.and_then(|gpu| gpu.used), card_before.and_then(|gpu| gpu.used)) {
         notes.push(format!("the card's use went from {} before the start to {}", bytes(then), bytes(used)));
     }
+    let mut bytes_now: HashMap<u64, Option<u64>> = HashMap::new();
+    for process in now.processes_on(gpu) {
+        bytes_now.entry(process.pid).or_insert(process.bytes);
+    }
     for process in before.processes_on(card_before) {
-        let still = now.processes_on(gpu).find(|other| other.pid == process.pid);
-        if let (Some(still), Some(then)) = (still, process.bytes) {
+        if let (Some(now), Some(then)) = (bytes_now.get(&process.pid), process.bytes) {
             notes.push(format!(
                 "process {} ({}) was there before the start: {} then, {} now",
                 process.pid,
                 process.name,
                 bytes(then),
-                still.bytes.map_or_else(|| "unknown".to_owned(), bytes)
+                now.map_or_else(|| "unknown".to_owned(), bytes)
             ));
         }
     }

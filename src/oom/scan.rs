@@ -58,9 +58,7 @@ pub fn scan(log: &[u8]) -> Vec<Message> {
         let Some(mut message) = read else { continue };
         read_already.add(&text, message.end.max(found.end()));
         message.line = lines.line_of(message.offset);
-        let line_start = squash::line_start(log, message.offset);
-        let prefix = &log[line_start.max(message.offset.saturating_sub(512))..message.offset];
-        message.source = tag::of_prefix(prefix);
+        message.source = tag::of_prefix(&log[squash::line_start(log, message.offset)..message.offset]);
         if let Some(earlier) = messages.iter_mut().rev().take(256).find(|earlier| earlier.is_same(&message)) {
             earlier.count += 1;
         } else if messages.len() < MOST_MESSAGES {

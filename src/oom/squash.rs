@@ -57,17 +57,19 @@ impl Squashed {
     }
 }
 
-/// Start of the line that `at` lies in.
+/// Bytes before a message in which the beginning of its line is looked for.
+const MOST_PREFIX: usize = 600;
+
+/// Start of the line that `at` lies in, or what is near enough of a line of megabytes, which has no prefix.
 pub fn line_start(log: &[u8], at: usize) -> usize {
-    memchr::memrchr(b'\n', &log[..at]).map_or(0, |newline| newline + 1)
+    let from = at.saturating_sub(MOST_PREFIX);
+    memchr::memrchr(b'\n', &log[from..at]).map_or(from, |newline| from + newline + 1)
 }
 
 /// The message that begins at `start`, squashed. Lines of other ranks in between are left out.
 pub fn message(log: &[u8], start: usize) -> Squashed {
     let end = log.len().min(start + MOST_BYTES);
     let prefix = &log[line_start(log, start)..start];
-    // A line of megabytes has no prefix worth comparing.
-    let prefix = if prefix.len() > 512 { &prefix[prefix.len() - 512..] } else { prefix };
     let own = tag::of_prefix(prefix);
     let mut squashed = Squashed::default();
     let mut at = start;

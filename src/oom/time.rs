@@ -1,5 +1,7 @@
 //! Times at the beginning of log lines.
 
+use memchr::memchr;
+
 /// A time of day, with a day where the line gives one. Microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogTime {
@@ -27,9 +29,11 @@ impl LogTime {
 /// How far into a line a time is looked for: prefixes may have a rank or a level before it.
 const REACH: usize = 160;
 
-/// The first time in `line`, written as `HH:MM:SS`, with fractions and a date before it if there are any.
-pub fn of_line(line: &[u8]) -> Option<LogTime> {
-    let line = &line[..line.len().min(REACH)];
+/// The first time in the line that `text` begins with, written as `HH:MM:SS`, with fractions and a date before it if
+/// there are any.
+pub fn of_line(text: &[u8]) -> Option<LogTime> {
+    let line = &text[..text.len().min(REACH)];
+    let line = &line[..memchr(b'\n', line).unwrap_or(line.len())];
     let at =
         line.windows(8).position(|w| w[2] == b':' && w[5] == b':' && digits(w, 0) && digits(w, 3) && digits(w, 6))?;
     let two = |at: usize| i64::from(line[at] - b'0') * 10 + i64::from(line[at + 1] - b'0');
@@ -63,20 +67,23 @@ fn day_before(before: &[u8]) -> Option<i64> {
     let date = std::str::from_utf8(&before[before.len() - length..]).ok()?;
     let parts: Vec<i64> = date.split(['-', '/']).map(|part| part.parse().ok()).collect::<Option<_>>()?;
     match parts.as_slice() {
-        [year, month, day] if *year > 31 => Some(civil(*year, *month, *day)),
+        [year, month, day] if *year > 31 => civil(*year, *month, *day),
         // Without a year any will do: what counts are differences.
-        [month, day] => Some(civil(2000, *month, *day)),
+        [month, day] => civil(2000, *month, *day),
         _ => None,
     }
 }
 
-/// Days since 1970-01-01 (proleptic Gregorian).
-fn civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = year.clamp(0, 9999) - i64::from(month <= 2);
+/// Days since 1970-01-01 (proleptic Gregorian); nothing for numbers that are no date.
+fn civil(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !(0..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let year = year - i64::from(month <= 2);
     let era = year / 400;
     let of_era = year - era * 400;
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
 }
 
 #[cfg(test)]
@@ -96,6 +103,9 @@ mod tests {
         assert_eq!(read("12:00:00 x"), Some(LogTime { day: None, of_day: noon }));
         assert_eq!(read("25:00:00"), None);
         assert_eq!(read("no time"), None);
+        let no_date = Some(LogTime { day: None, of_day: noon });
+        assert_eq!(read("9223372036854775807-1 12:00:00"), no_date);
+        assert_eq!(read("2024-5-9223372036854775807 12:00:00"), no_date);
     }
 
     #[test]

@@ -182,6 +182,14 @@ fn wanted(facts: &Facts, findings: &[Finding]) -> Vec<String> {
     if has(Verdict::Outside) && facts.others.is_none_or(|others| others == 0) {
         wanted.push("`nvidia-smi` at that time tells which processes hold it: give it with --nvidia-smi".to_owned());
     }
+    // With the card's size, memory outside PyTorch would have come first.
+    let may_be_outside = matches!(findings[0].verdict, Verdict::Fragmentation | Verdict::Capacity);
+    if facts.from_snapshot && facts.card.is_none() && may_be_outside {
+        wanted.push(
+            "card size is not in the file: --capacity, --nvidia-smi or `oomscope fleet` tells if others used it"
+                .to_owned(),
+        );
+    }
     if has(Verdict::Undecidable) {
         wanted.push(format!("the whole error text, or {snapshot}, gives the figures"));
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::terminal::names::{shared_directory, without};
-use super::terminal::{headline, moment_text, percents, spread};
+use super::terminal::{facts, live_column, moment_text, percents, remedy_names, spread};
 use crate::analysis::leaks::Cause;
 use crate::analysis::pin::Pin;
 use crate::analysis::ranking::Row;
@@ -32,7 +32,7 @@ const SENTENCE: usize = 500;
 
 /// All of `report`; `name` is the file's, `salvaged` says that only a part of it could be used.
 pub fn report(name: &str, salvaged: Option<&str>, report: &Report) -> String {
-    let mut lines = vec![format!("### {}", code(name)), String::new(), plain(&headline(&report.info)), String::new()];
+    let mut lines = vec![format!("### {}", code(name)), String::new(), plain(&facts(report)), String::new()];
     if let Some(salvaged) = salvaged {
         lines.extend([format!("> {}", plain(salvaged)), String::new()]);
     }
@@ -81,7 +81,8 @@ fn device(lines: &mut Vec<String>, device: &DeviceReport) {
             vec![bytes(sum(|one| one.bytes_per_step)), bytes(sum(|one| one.live_bytes)), count(since), kind.to_owned()]
         };
         let name = |cause: &Cause| (cause.line.clone(), cause.function.clone());
-        table(lines, &["what grows", "a step", "live", "since step", "probably"], causes, LEAKS, name, figures);
+        let live = live_column(&device.leaks, &device.at);
+        table(lines, &["what grows", "a step", &live, "since step", "probably"], causes, LEAKS, name, figures);
     }
     let pinning = &device.segments.pinning;
     if pinning.pinned > device.segments.fragmentation.totals.reserved / PINNED_SHARE {
@@ -99,8 +100,9 @@ fn device(lines: &mut Vec<String>, device: &DeviceReport) {
             figures,
         );
     }
-    if let Some(diagnosis) = &device.diagnosis {
-        remedies(lines, diagnosis);
+    match &device.diagnosis {
+        Some(diagnosis) => remedies(lines, diagnosis),
+        None => next(lines, &device.next),
     }
 }
 
@@ -175,20 +177,38 @@ fn table<T>(
 }
 
 fn remedies(lines: &mut Vec<String>, diagnosis: &Diagnosis) {
-    let useful: Vec<&Advice> = diagnosis.remedies.iter().filter(|advice| advice.class != Class::No).collect();
-    if useful.is_empty() {
+    let (useful, useless): (Vec<&Advice>, Vec<&Advice>) =
+        diagnosis.remedies.iter().partition(|advice| advice.class != Class::No);
+    if useful.is_empty() && useless.is_empty() && diagnosis.wanted.is_empty() {
         return;
     }
     lines.push("**What to do**, cheapest first:".to_owned());
     lines.push(String::new());
     for (advice, number) in spread(&useful, REMEDIES).into_iter().zip(1..) {
         let won = match (&advice.replayed, advice.expected_bytes) {
-            (Some(replayed), _) => format!(" – {}", plain(replayed)),
+            (Some(replayed), _) => format!(" – {}", prose(replayed)),
             (None, Some(won)) => format!(" (at most {})", bytes(won)),
             (None, None) => String::new(),
         };
-        lines.push(format!("{number}. *{}*: {}{won}", advice.class.name(), plain(&advice.what)));
+        lines.push(format!("{number}. *{}*: {}{won}", advice.class.name(), prose(&advice.what)));
     }
+    if let Some((first, others)) = useless.split_first() {
+        lines.push(format!("- *not*: {} – {}", prose(&first.what), prose(&first.why)));
+        if !others.is_empty() {
+            lines.push(format!("- *nor*: {}", prose(&remedy_names(others))));
+        }
+    }
+    lines.extend(diagnosis.wanted.iter().take(SENTENCES).map(|wanted| format!("- *open*: {}", prose(wanted))));
+    lines.push(String::new());
+}
+
+/// What to do next where nothing failed.
+fn next(lines: &mut Vec<String>, steps: &[String]) {
+    if steps.is_empty() {
+        return;
+    }
+    lines.extend(["**What to do**:".to_owned(), String::new()]);
+    lines.extend(steps.iter().take(REMEDIES).map(|step| format!("- {}", prose(step))));
     lines.push(String::new());
 }
 
@@ -234,6 +254,12 @@ pub(super) fn plain(text: &str) -> String {
         before = c;
     }
     out.replace("://", ":\u{2060}//")
+}
+
+/// `text` of our own, in which what stands between backticks is code.
+fn prose(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    parts.map(|(at, part)| if at % 2 == 1 { code(part) } else { plain(part) }).collect()
 }
 
 /// `text` as code, in which nothing is markup. A bar would still end a table's cell, and a backtick the code: what looks

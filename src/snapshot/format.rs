@@ -42,6 +42,27 @@ fn version_text<S: serde::Serializer>(version: &Option<TorchVersion>, to: S) -> 
 }
 
 impl Format {
+    /// Whether it is surely of a release before 2.1, in which history is recorded by other arguments.
+    pub fn is_before_2_1(&self) -> bool {
+        self.torch_below.is_some_and(|below| below <= TorchVersion::new(2, 1))
+    }
+
+    /// Whether it is surely of a release before 2.0, which records no history, only the stacks of live blocks.
+    pub fn is_before_2_0(&self) -> bool {
+        self.torch_below.is_some_and(|below| below <= TorchVersion::new(2, 0))
+    }
+
+    /// The call that records a history, and stacks, in the releases that the file fits.
+    pub fn recording(&self) -> &'static str {
+        match self.is_before_2_1() {
+            true if self.is_before_2_0() => "torch.cuda.memory._record_memory_history(True)",
+            true => {
+                "torch.cuda.memory._record_memory_history(True, trace_alloc_max_entries=100000, trace_alloc_record_context=True)"
+            }
+            false => "torch.cuda.memory._record_memory_history(max_entries=100000, stacks=\"python\")",
+        }
+    }
+
     /// The bracket in words: `torch 2.5–2.7`, `torch 2.15 or newer`, `torch version unknown`.
     pub fn torch(&self) -> String {
         let before = |version: TorchVersion| match version.minor {

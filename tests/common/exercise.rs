@@ -24,7 +24,19 @@ pub fn exercise(bytes: &[u8]) -> Result<(), LoadError> {
 pub fn everything(bytes: &[u8]) -> Result<(), LoadError> {
     read_and(bytes, |snapshot| {
         analyse(snapshot, commands::pages);
-        commands::commands(snapshot);
+        commands::commands(snapshot, None);
+    })
+}
+
+/// The same, and then a part of it, which follows from the bytes. All of it takes so long that few inputs could be tried.
+pub fn some(bytes: &[u8]) -> Result<(), LoadError> {
+    let number = bytes.iter().fold(7, |hash: usize, &byte| hash.wrapping_mul(31).wrapping_add(usize::from(byte)));
+    read_and(bytes, |snapshot| match number % 12 {
+        0 => analyse(snapshot, commands::pages),
+        _ => {
+            analyse(snapshot, |_, _, _| ());
+            commands::commands(snapshot, Some(number / 12));
+        }
     })
 }
 
@@ -56,7 +68,7 @@ fn analyse(snapshot: &Snapshot, and: impl FnOnce(&[History], &Sites, &Report)) {
     terminal::report("file", &result, Some(100));
     let series: Vec<_> = result.devices.iter().filter_map(|device| device.series.clone()).collect();
     if !series.is_empty() {
-        timeline_svg(&series, &TimelineOptions::default());
+        commands::well_formed(&timeline_svg(&series, &TimelineOptions::default()));
     }
     and(&histories, &sites, &result);
     let layouts: Vec<_> = histories
@@ -65,5 +77,5 @@ fn analyse(snapshot: &Snapshot, and: impl FnOnce(&[History], &Sites, &Report)) {
             Some(layout(history, history.moment(At::Default).ok()?, &sites, &LayoutOptions::default()))
         })
         .collect();
-    map_svg(&layouts, &MapOptions::default());
+    commands::well_formed(&map_svg(&layouts, &MapOptions::default()));
 }

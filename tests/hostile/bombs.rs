@@ -1,11 +1,14 @@
 //! A few opcodes again and again: what costs a byte or two in the file, and much more in memory.
 
 use std::io::Write;
+use std::time::{Duration, Instant};
 
-use oomscope::snapshot::LoadError;
+use oomscope::analysis::failures::failures;
+use oomscope::history::History;
+use oomscope::snapshot::{LoadError, LoadOptions, load_bytes};
 
 use super::exercise::{everything, exercise};
-use super::{alone, within_limits};
+use super::{alone, processor_time, took, within_limits};
 
 /// A pickle that begins as a snapshot, and then has `unit` again and again up to `length` bytes.
 fn repeated(start: &[u8], unit: &[u8], length: usize) -> Vec<u8> {
@@ -204,6 +207,45 @@ fn reports_cost_in_proportion() {
             }
         });
     }
+}
+
+/// The memory at each of many failures is not worked out from the start: four times the failures between four times the
+/// blocks take four times as long, not sixteen times.
+#[test]
+fn failures_cost_in_proportion() {
+    let _alone = alone();
+    let time = |entries: u32| {
+        let start: u64 = 1 << 40;
+        let long = |value: u64| [&[0x8a, 8][..], &value.to_le_bytes()].concat();
+        let bytes = long(u64::from(entries) * 1024);
+        let segment = [
+            &b"}(h\x04"[..],
+            &bytes,
+            b"\x8c\x07address",
+            &long(start),
+            b"h\x0cK\x00h\x0f](}(h\x02",
+            &bytes,
+            b"h\x03\x8c\x08inactiveueu",
+        ];
+        let mut pickle = [&names()[..], b"}(h\x0a](", &segment.concat(), b"eh\x0b](]("].concat();
+        for number in 0..entries {
+            let action = if number % 8 == 7 { 18 } else { 1 };
+            let addr = long(start + u64::from(number) * 1024);
+            pickle.extend([&b"}(h\x00h"[..], &[action], b"h\x0d", &addr, b"h\x02M\0\x02u"].concat());
+        }
+        pickle.extend(b"eeu.");
+        let snapshot = load_bytes(&pickle, &LoadOptions::default()).unwrap();
+        let history = History::new(&snapshot, &snapshot.devices[0], &snapshot.settings.rules);
+        let (started, used) = (Instant::now(), processor_time());
+        let failures = failures(&history);
+        let took = took(started, used);
+        assert_eq!(failures.len() as u32, entries / 8);
+        assert!(failures.iter().all(|failure| failure.totals.stranded.is_some()), "what is measured is the full work");
+        took
+    };
+    let (few, many) = (time(100_000), time(400_000));
+    println!("{few:?} for 12 500 failures, {many:?} for 50 000");
+    assert!(many < 8 * few.max(Duration::from_millis(50)), "{few:?}, then {many:?}");
 }
 
 #[test]

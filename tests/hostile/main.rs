@@ -8,9 +8,12 @@ mod bombs;
 mod exercise;
 mod opcodes;
 mod random;
+#[path = "../common/texts.rs"]
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -120,6 +123,85 @@ fn collected_inputs_answer() {
             let _ = within_limits(&name, bytes.len().max(100_000), || everything(&bytes));
         }
     }
+}
+
+/// Every wrapping, and JSON, with some bytes changed or cut off.
+#[test]
+fn damaged_wrappings_answer() {
+    let _alone = alone();
+    let mut random = Random(1);
+    let mut wrapped = files("formats");
+    wrapped.retain(|(name, _)| !name.ends_with(".pickle") && !name.ends_with(".md"));
+    assert!(wrapped.len() > 5);
+    let (name, packed) = wrapped.iter().find(|(name, _)| name.ends_with(".json.gz")).unwrap();
+    let mut json = Vec::new();
+    flate2::read::GzDecoder::new(&packed[..]).take(50_000).read_to_end(&mut json).unwrap();
+    wrapped.push((name.replace(".gz", ""), json));
+    for (name, whole) in wrapped {
+        for _ in 0..60 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(bytes.len());
+                bytes[at] ^= 1 << random.below(8);
+            }
+            if random.below(3) == 0 {
+                bytes.truncate(random.below(bytes.len()));
+            }
+            // Unpacked they are up to 400 KB.
+            within_limits(&name, 1_000_000, || exercise(&bytes).is_ok());
+        }
+    }
+}
+
+/// The texts that are read beside snapshots, the collected ones and damaged ones.
+#[test]
+fn collected_texts_answer() {
+    let _alone = alone();
+    let exercises: [fn(&[u8]); 4] = [texts::log, texts::nvidia_smi, texts::beside, conf];
+    for directory in ["hostile", "oom", "requests", "rules"] {
+        for (name, bytes) in files(directory) {
+            if name.ends_with(".pickle") {
+                continue;
+            }
+            // A line is a file of its own as well: a message, a configuration string, an operation.
+            let lines = bytes.split(|&byte| byte == b'\n').take(100);
+            for text in std::iter::once(&bytes[..]).chain(lines) {
+                within_limits(&name, text.len().max(100_000), || exercises.iter().for_each(|exercise| exercise(text)));
+            }
+        }
+    }
+}
+
+/// Texts of 1 MB in which the same is found again and again.
+#[test]
+fn texts_cost_in_proportion() {
+    let _alone = alone();
+    let mega = 1 << 20;
+    let row = |pid: usize| format!("|    0   N/A  N/A   {pid}      C   python       5MiB |\n");
+    let rows = |pids: std::ops::Range<usize>| format!("| NVIDIA-SMI |\n{}", pids.map(row).collect::<String>());
+    let requests = |n: usize| format!("CUDA out of memory. Tried to allocate {n}.00 MiB. GPU 0 has\n");
+    let texts = [
+        ("words on one line", "out of memory ".repeat(mega / 14)),
+        ("messages on one line", "CUDA out of memory. ".repeat(mega / 20)),
+        ("ends of messages", "already allocated ".repeat(mega / 18)),
+        ("phases on one line", "Capturing CUDA graphs 7 Loading checkpoint shards ".repeat(mega / 51)),
+        ("distinct messages", (0..mega / 59).map(requests).collect()),
+        ("empty lines", "\n".repeat(mega)),
+        ("headings", "pid, used_memory\n".repeat(mega / 17)),
+        ("cards", format!("<nvidia_smi_log>{}", "<gpu></gpu>".repeat(mega / 11))),
+        ("ends of processes", format!("<nvidia_smi_log><gpu>{}<process_info>", "</process_info>".repeat(mega / 15))),
+        ("processes at two moments", rows(0..10_000) + &rows(10_000..20_000)),
+    ];
+    for (name, text) in texts {
+        within_limits(name, text.len(), || {
+            texts::log(text.as_bytes());
+            texts::nvidia_smi(text.as_bytes());
+        });
+    }
+}
+
+fn conf(bytes: &[u8]) {
+    texts::settings(&String::from_utf8_lossy(bytes));
 }
 
 /// Changed files, the same ones in every run.

@@ -17,7 +17,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
     let little = |width: usize| {
         let bytes = bytes.get(1..=width)?;
         let number = bytes.iter().rev().fold(0usize, |number, &byte| number << 8 | usize::from(byte));
-        Some(1 + width + number)
+        Some((1 + width).saturating_add(number))
     };
     let line = || Some(2 + bytes[1..].iter().position(|&byte| byte == b'\n')?);
     match *bytes.first()? {

@@ -151,7 +151,8 @@ pub fn rank(from: &RankFile, history: &History, sites: &Sites, card: Option<u64>
     let failure = ooms.last().filter(|_| moment.what == "oom");
     let questions = Questions { capacity: card, ..Questions::default() };
     let segments = segments(history, moment, sites, &questions);
-    let diagnosis = diagnosis(history, sites, failure, &segments, card, &Evidence::default());
+    let leaks = leaks(history, sites, card);
+    let diagnosis = diagnosis(history, sites, failure, &segments, &leaks, card, &Evidence::default());
     let at_peak = rows(live(history, moment_of_peak(history), sites, Attribution::Own));
     let mut top = rows(live(history, moment, sites, Attribution::Own));
     top.truncate(TOP);
@@ -173,7 +174,7 @@ pub fn rank(from: &RankFile, history: &History, sites: &Sites, card: Option<u64>
         evidence: diagnosis.map_or_else(Vec::new, |diagnosis| diagnosis.evidence),
         profile: ranking::allocated(history, sites).map_or_else(|| at_peak.clone(), rows),
         at_peak,
-        leaks: leaks(history, sites, card).leaks.iter().map(RankLeak::from).collect(),
+        leaks: leaks.leaks.iter().map(RankLeak::from).collect(),
         live_over_time: live_over_time(history, sites),
     }
 }

@@ -75,7 +75,9 @@ impl Why {
             Self::Level(sample) => format!("grew until step {}, level since", step(sample)),
             Self::GivenBack => "grew, but was given back before the end".to_owned(),
             Self::Returns(sample) => format!("comes and goes: back at an earlier level in step {}", step(sample)),
-            Self::NoTrend(p) => format!("varies without a steady rise (p = {p:.2})"),
+            Self::NoTrend(p) => {
+                format!("varies without a steady rise: chance gives as much in {:.0} % of cases", p * 100.0)
+            }
         }
     }
 }

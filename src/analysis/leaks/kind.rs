@@ -49,7 +49,7 @@ impl Kind {
     pub fn remedy(self) -> &'static str {
         match self {
             Self::AutogradGraph => {
-                "keep loss.item() or x.detach() instead of the tensor; evaluate under torch.inference_mode()"
+                "keep loss.item() or x.detach() instead of the tensor; evaluate under torch.no_grad() or inference_mode()"
             }
             Self::ModelOutput => {
                 "keep out.detach().cpu(), or a clone of the part that is needed: a view keeps the whole tensor"

@@ -134,6 +134,7 @@ fn from_samples(history: &History, sites: &Sites, steps: &Steps, samples: &Sampl
             first: steps.numbers[0],
             last: steps.numbers[steps.count() - 1],
             samples: samples.count(),
+            at: samples.moment(history),
         }),
         unknown: None,
         bytes_per_step,

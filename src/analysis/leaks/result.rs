@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::kind::Kind;
 use crate::analysis::steps::StepSource;
+use crate::history::Moment;
 
 /// What grows on one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,6 +64,8 @@ pub struct LeakSteps {
     pub last: u64,
     /// Samples taken between them.
     pub samples: usize,
+    /// The moment of what is called live: the failure that the job died of, else the end.
+    pub at: Moment,
 }
 
 /// A line that grows.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::analysis::sites::{Site, Sites};
 use crate::analysis::steps::Steps;
-use crate::history::{History, LifeId};
+use crate::history::{History, LifeId, Moment};
 
 /// More samples than this tell nothing more; of more boundaries every second, third … one is taken.
 const MAX_SAMPLES: usize = 128;
@@ -74,6 +74,13 @@ impl Samples {
 
     pub(super) fn count(&self) -> usize {
         self.states.len()
+    }
+
+    /// The moment that "now" is.
+    pub(super) fn moment(&self, history: &History) -> Moment {
+        let event = self.until.checked_sub(1);
+        let what = if self.failed { "oom" } else { "end" };
+        Moment { what, event, time_us: event.and_then(|event| history.time_us(event)), state: self.until }
     }
 
     /// Sites with their rows.

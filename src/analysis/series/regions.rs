@@ -52,8 +52,8 @@ impl<'h, 'a> Regions<'h, 'a> {
             expandable: HashMap::new(),
         };
         let mut walk = history.ranges.walk();
-        for (addr, size, range) in walk.spans() {
-            all.map(0, addr, size, *range);
+        for span in walk.spans() {
+            all.map(0, span.addr, span.end - span.addr, span.range);
         }
         let events = &history.snapshot.events;
         for event in 0..history.events() {

@@ -10,6 +10,8 @@ const WORTH: f64 = 0.05;
 pub fn advise(baseline: &mut Scenario, scenarios: &mut [Scenario], trusted: bool, capacity: Option<u64>) {
     baseline.advice = as_recorded(baseline);
     for scenario in scenarios {
+        scenario.left = left(scenario, capacity);
+        scenario.narrow = scenario.left.is_some_and(|left| (left as f64) < worst_end(scenario) as f64 * WORTH);
         let (wins, text) = judge(scenario, &baseline.figures, capacity);
         scenario.advised = wins && trusted && scenario.refusal.is_none();
         scenario.advice = match &scenario.refusal {
@@ -50,14 +52,10 @@ fn judge(scenario: &Scenario, base: &Figures, capacity: Option<u64>) -> (bool, S
     let peaks = (base.peak_reserved, worst_peak(scenario));
     match figures.avoids_recorded_oom {
         Some(true) if fails_anyway => {
-            let reserved = scenario.other_addresses.as_ref().map_or(0, |other| other.end.reserved);
-            let reserved = figures.end.reserved.max(reserved);
-            let mut text =
-                format!("passes this request: reserved {} instead of {}", bytes(reserved), bytes(base.end.reserved));
-            // A run that passes so narrowly may die at its next request.
-            if let Some(left) = capacity.and_then(|capacity| capacity.checked_sub(reserved))
-                && (left as f64) < reserved as f64 * WORTH
-            {
+            // The failed run had not yet served the request, so that what it had reserved is no measure.
+            let of = capacity.map_or_else(String::new, |capacity| format!(" of {}", bytes(capacity)));
+            let mut text = format!("passes this request: {}{of} then reserved", bytes(worst_end(scenario)));
+            if let Some(left) = scenario.left.filter(|_| scenario.narrow) {
                 text += &format!(", with only {} left", bytes(left));
             }
             (true, text)
@@ -79,6 +77,17 @@ fn judge(scenario: &Scenario, base: &Figures, capacity: Option<u64>) -> (bool, S
             )
         }
     }
+}
+
+/// Reserved at the end, whatever addresses the device gives out.
+pub(in crate::analysis) fn worst_end(scenario: &Scenario) -> u64 {
+    let other = scenario.other_addresses.as_ref().map_or(0, |other| other.end.reserved);
+    scenario.figures.end.reserved.max(other)
+}
+
+/// What is left of `capacity` with the failed request served.
+fn left(scenario: &Scenario, capacity: Option<u64>) -> Option<u64> {
+    capacity.filter(|_| scenario.figures.avoids_recorded_oom == Some(true))?.checked_sub(worst_end(scenario))
 }
 
 fn worst_peak(scenario: &Scenario) -> u64 {

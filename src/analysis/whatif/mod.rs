@@ -16,10 +16,11 @@ use rayon::prelude::*;
 use serde::Serialize;
 use thiserror::Error;
 
+pub(in crate::analysis) use advice::worst_end;
 pub use baseline::DivergenceText;
 pub use recording::Recorded;
 pub use run::{Figures, Horizon, OomFigure};
-pub use scenarios::{MANY_EVENTS, Refusal, RefusalKind, Setting, SettingError};
+pub use scenarios::{MANY_EVENTS, ROUNDUP, Refusal, RefusalKind, Setting, SettingError};
 
 use crate::allocator::{
     Action, AddressPolicy, AllocatorRules, Behaviour, MIB, RestoreError, SimulatorConfig, TieBreak, TorchVersion,
@@ -51,11 +52,11 @@ pub struct Options {
 #[derive(Debug, Error)]
 pub enum WhatIfError {
     /// No trace.
-    #[error(
-        "there is no history to replay: call torch.cuda.memory._record_memory_history(max_entries=100000) before the \
-         model is built, and dump again"
-    )]
-    NoHistory,
+    #[error("there is no history to replay: call {recording} before the model is built, and dump again")]
+    NoHistory {
+        /// The call that records it.
+        recording: &'static str,
+    },
     /// The state at the start contradicts itself.
     #[error("the memory at the start of the trace cannot be rebuilt: {0}")]
     Start(#[from] RestoreError),
@@ -109,6 +110,10 @@ pub struct Scenario {
     pub refusal: Option<Refusal>,
     /// Whether it wins something and can be advised.
     pub advised: bool,
+    /// Bytes of the capacity that are left when the failed request is served.
+    pub left: Option<u64>,
+    /// Whether that is so little that the run may die at its next request.
+    pub narrow: bool,
     /// What follows from it, in a sentence.
     pub advice: String,
 }
@@ -116,8 +121,9 @@ pub struct Scenario {
 /// Replays the past of `history`'s device.
 pub fn whatif(history: &History, options: &Options) -> Result<WhatIf, WhatIfError> {
     let recorded = Recorded::new(history);
+    let no_history = || WhatIfError::NoHistory { recording: history.snapshot.format.recording() };
     if recorded.trace.is_empty() || !history.health.recorded {
-        return Err(WhatIfError::NoHistory);
+        return Err(no_history());
     }
     let horizon = horizon(&recorded, options.oom);
     let limits = recorded.recording(recorded.trace.len()).limits(&recorded.rules);
@@ -127,7 +133,7 @@ pub fn whatif(history: &History, options: &Options) -> Result<WhatIf, WhatIfErro
     if let Some(torch) = options.torch.filter(|torch| fits(*torch, format.torch_at_least, format.torch_below)) {
         versions = vec![torch];
     }
-    let mut base = baseline(history, &recorded, &versions, shown, horizon)?.ok_or(WhatIfError::NoHistory)?;
+    let mut base = baseline(history, &recorded, &versions, shown, horizon)?.ok_or_else(no_history)?;
     if shown == Room::default()
         && !base.is_exact_to_horizon
         && let Some(capacity) = capacity::from_flushes(&recorded)
@@ -243,6 +249,8 @@ impl Bench<'_> {
             min_capacity,
             refusal: None,
             advised: false,
+            left: None,
+            narrow: false,
             advice: String::new(),
         })
     }
@@ -260,6 +268,8 @@ impl Bench<'_> {
             min_capacity,
             refusal: setting.refusal.clone(),
             advised: false,
+            left: None,
+            narrow: false,
             advice: String::new(),
         })
     }

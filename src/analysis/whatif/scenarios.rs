@@ -69,6 +69,12 @@ pub struct Facts<'a> {
     pub events: u32,
 }
 
+/// Traces longer than this are replayed in a report under one rounding only.
+pub const MANY_FOR_A_REPORT: u32 = 300_000;
+
+/// The rounding that is usually advised.
+pub const ROUNDUP: &str = "roundup_power2_divisions:4";
+
 /// Settings tried by default, and whether they are among the few that a report tries.
 const TRIED: [(&str, bool); 10] = [
     ("expandable_segments:True", true),
@@ -76,9 +82,9 @@ const TRIED: [(&str, bool); 10] = [
     ("max_split_size_mb:128", false),
     ("max_split_size_mb:256", false),
     ("max_split_size_mb:512", true),
-    ("roundup_power2_divisions:2", false),
+    ("roundup_power2_divisions:2", true),
     ("roundup_power2_divisions:4", true),
-    ("roundup_power2_divisions:8", false),
+    ("roundup_power2_divisions:8", true),
     ("garbage_collection_threshold:0.6", true),
     ("garbage_collection_threshold:0.8", false),
 ];
@@ -86,7 +92,8 @@ const TRIED: [(&str, bool); 10] = [
 /// The settings tried by default: those that change anything against the record, or only the `few` of a report.
 pub fn defaults(facts: &Facts, few: bool) -> Vec<Setting> {
     let in_time = |conf: &str| facts.events <= MANY_EVENTS || conf.starts_with("expandable_segments");
-    let confs = TRIED.iter().filter(|(conf, in_report)| in_time(conf) && (*in_report || !few));
+    let is_quick = |conf: &str| facts.events <= MANY_FOR_A_REPORT || !conf.starts_with("roundup") || conf == ROUNDUP;
+    let confs = TRIED.iter().filter(|(conf, in_report)| in_time(conf) && (!few || *in_report && is_quick(conf)));
     let read = confs.filter_map(|(conf, _)| setting(facts, conf).ok());
     let settings: Vec<Setting> = read.filter(|setting| setting.rules != without_fraction(facts)).collect();
     // One line is enough to say that garbage collection needs a memory fraction.

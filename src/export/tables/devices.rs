@@ -4,6 +4,7 @@ use super::record::{TimeUs, record, with_totals};
 use super::source::{Source, time};
 use crate::analysis::failures::capacity;
 use crate::analysis::info::{DeviceInfo, info};
+use crate::analysis::leaks::leaks;
 use crate::analysis::segments::{Questions, segments};
 use crate::analysis::verdict::{Evidence, diagnosis};
 use crate::history::{At, History, Peak};
@@ -160,5 +161,6 @@ fn diagnose(
     let failure = failure?;
     let moment = history.moment(At::Oom(None)).ok()?;
     let segments = segments(history, moment, &source.sites, &Questions::default());
-    diagnosis(history, &source.sites, Some(failure), &segments, None, &Evidence::default())
+    let leaks = leaks(history, &source.sites, None);
+    diagnosis(history, &source.sites, Some(failure), &segments, &leaks, None, &Evidence::default())
 }

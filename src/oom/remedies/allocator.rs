@@ -123,7 +123,7 @@ pub(super) const ROWS: &[Remedy] = &[
         id: "no_allocator_option",
         class: Class::No,
         what: "expandable_segments, max_split_size_mb and other allocator options",
-        why: "the memory is not in pieces of PyTorch's cache",
+        why: "{not_in_pieces}",
         applies: |case| {
             matches!(
                 case.judgement.verdict,

@@ -1,7 +1,7 @@
 //! What the choice of remedies depends on.
 
 use crate::oom::budget::Budget;
-use crate::oom::facts::Facts;
+use crate::oom::facts::{Facts, Keeper};
 use crate::oom::log::Programs;
 use crate::oom::marks::Phase;
 use crate::oom::message::{Kind, Message, ProcessUse};
@@ -222,6 +222,11 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// Who keeps what grows, where that is known.
+    pub fn keeper(&self) -> Option<&Keeper> {
+        self.facts.growth.as_ref()?.keeper.as_ref()
+    }
+
     /// `text` with its placeholders filled.
     pub fn fill(&self, text: &str) -> String {
         let conf = if self.is_hip() { "PYTORCH_HIP_ALLOC_CONF" } else { "PYTORCH_CUDA_ALLOC_CONF" };
@@ -234,7 +239,16 @@ impl<'a> Case<'a> {
             Some((site, _)) => format!("what {site} keeps"),
             None => "what lives long".to_owned(),
         };
+        let keeper = self.keeper().map_or_else(String::new, Keeper::advice);
+        let not_in_pieces = match self.facts.headroom().and_then(|left| u64::try_from(left).ok()) {
+            Some(left) if self.is_capacity() => {
+                format!("even with all memory in one piece only {} would be left", bytes(left))
+            }
+            _ => "the memory is not in pieces of PyTorch's cache".to_owned(),
+        };
         text.replace("{conf}", conf)
+            .replace("{keeper}", &keeper)
+            .replace("{not_in_pieces}", &not_in_pieces)
             .replace("{pins}", &pins)
             .replace("{kv_tokens}", &tokens.map_or_else(|| "a smaller length".to_owned(), |tokens| tokens.to_string()))
             .replace("{utilization}", &utilization)

@@ -9,11 +9,23 @@ const TUNING: &str = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_
 /// See the module.
 pub(super) const ROWS: &[Remedy] = &[
     Remedy {
+        id: "let_go",
+        class: Class::Free,
+        what: "{keeper}",
+        why: "this line keeps what it adds with every step",
+        applies: |case| case.is(Verdict::Accumulation) && case.keeper().is_some(),
+        bytes: |case| case.keeper().map(|keeper| keeper.live),
+        conflicts: &[],
+        since: "",
+        link: "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
+    },
+    Remedy {
         id: "detach",
         class: Class::Free,
         what: "keep numbers, not graphs: `total += loss.item()` or loss.detach(), and .cpu() for outputs that are collected",
         why: "a tensor that is kept keeps its whole graph, or the whole storage that it is a view of",
-        applies: |case| case.is(Verdict::Accumulation),
+        // Where it is known what is kept, the remedy for that goes before what usually is.
+        applies: |case| case.is(Verdict::Accumulation) && case.keeper().is_none(),
         bytes: |case| case.facts.growth.as_ref().map(|growth| growth.bytes),
         conflicts: &[],
         since: "",
@@ -25,7 +37,7 @@ pub(super) const ROWS: &[Remedy] = &[
         what: "if this was evaluation: run it under torch.inference_mode() or torch.no_grad()",
         why: "without it every forward pass keeps what a backward pass would need",
         applies: |case| {
-            (case.is(Verdict::Accumulation) || (case.is_capacity() && !case.is_loading()))
+            ((case.is(Verdict::Accumulation) && case.keeper().is_none()) || (case.is_capacity() && !case.is_loading()))
                 && !case.is_training()
                 && !case.programs.vllm
                 && !case.programs.sglang
@@ -40,7 +52,7 @@ pub(super) const ROWS: &[Remedy] = &[
         class: Class::Free,
         what: "bound caches keyed by shape or step, and clear lists that are filled in every step",
         why: "the growing lines never let go of what they add",
-        applies: |case| case.is(Verdict::Accumulation),
+        applies: |case| case.is(Verdict::Accumulation) && case.keeper().is_none(),
         bytes: unknown,
         conflicts: &[],
         since: "",
@@ -73,7 +85,8 @@ pub(super) const ROWS: &[Remedy] = &[
         class: Class::Free,
         what: "allocate {pins} before what comes and goes, or in one buffer",
         why: "beside short-lived blocks it pins the segments that they leave",
-        applies: |case| case.is_fragmented(),
+        // A snapshot tells whether there is such a line; a text does not.
+        applies: |case| case.is_fragmented() && (case.facts.pin.is_some() || !case.facts.from_snapshot),
         bytes: |case| case.facts.pin.as_ref().map(|(_, pinned)| *pinned),
         conflicts: &[],
         since: "",

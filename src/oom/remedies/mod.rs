@@ -13,6 +13,10 @@ mod training;
 
 use serde::Serialize;
 
+use super::facts::Facts;
+use super::message::Message;
+use super::verdict::{Judgement, Verdict};
+
 pub use case::{Case, Settings, TorchRange};
 
 /// What a remedy costs.
@@ -112,6 +116,14 @@ fn advice(row: &Remedy, case: &Case) -> Advice {
         since: row.since,
         link: row.link,
     }
+}
+
+/// The remedy of that `id`, whatever the figures say of it; `message` tells the backend that it is for.
+pub fn by_id(id: &str, message: Option<&Message>) -> Option<Advice> {
+    let facts = Facts::default();
+    let judgement = Judgement { verdict: Verdict::Undecidable, findings: Vec::new(), wanted: Vec::new() };
+    let case = Case { message, ..Case::new(&facts, &judgement) };
+    table().find(|row| row.id == id).map(|row| advice(row, &case))
 }
 
 /// Nobody can compute what it wins.

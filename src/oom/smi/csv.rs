@@ -1,6 +1,6 @@
 //! `--query-gpu=… --format=csv` and `--query-compute-apps=… --format=csv`, columns in any order.
 
-use super::{Gpu, Process, Smi, Use};
+use super::{Gpu, Process, Smi, Use, in_bytes};
 
 const NAMES: [&str; 14] = [
     "pid",
@@ -103,5 +103,5 @@ fn size(cell: &str, unit: Option<&str>) -> Option<u64> {
         Some("bytes" | "B") => 1,
         Some(_) => return None,
     };
-    number.parse::<u64>().ok()?.checked_mul(factor)
+    in_bytes(number, factor)
 }

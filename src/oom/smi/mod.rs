@@ -9,6 +9,8 @@ mod xml;
 
 use serde::Serialize;
 
+use super::figure::ABSURD;
+
 /// A card.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Gpu {
@@ -145,5 +147,10 @@ fn plain(text: &str) -> Smi {
 /// `26167MiB`, `26167 MiB`; `None` for `N/A` and the like.
 fn mib(text: &str) -> Option<u64> {
     let number = text.trim().strip_suffix("MiB").unwrap_or(text).trim();
-    number.parse::<u64>().ok()?.checked_mul(1 << 20)
+    in_bytes(number, 1 << 20)
+}
+
+/// `number` of units of `unit` bytes. What no card can have is not known.
+fn in_bytes(number: &str, unit: u64) -> Option<u64> {
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|&bytes| bytes < ABSURD)
 }

@@ -6,12 +6,18 @@ use super::{Gpu, Process, Smi, Use, mib};
 pub(super) fn parse(text: &str) -> Smi {
     let mut smi = Smi::default();
     let mut rest = text;
-    while let Some(start) = rest.find("<gpu ").or_else(|| rest.find("<gpu>")) {
+    while let Some(start) = card(rest) {
         let end = rest[start..].find("</gpu>").map_or(rest.len(), |end| start + end);
         gpu(&rest[start..end], smi.gpus.len() as u32, &mut smi);
         rest = rest.get(end + 1..).unwrap_or_default();
     }
     smi
+}
+
+/// Where the next card begins; the elements in it have names such as `gpu_temp`.
+fn card(text: &str) -> Option<usize> {
+    let mut tags = text.match_indices("<gpu").map(|(at, _)| at);
+    tags.find(|at| matches!(text.as_bytes().get(at + "<gpu".len()), Some(b' ' | b'>')))
 }
 
 fn gpu(text: &str, index: u32, smi: &mut Smi) {
@@ -32,7 +38,8 @@ fn gpu(text: &str, index: u32, smi: &mut Smi) {
         is_mig,
     });
     let mut rest = text;
-    while let Some(process) = element(rest, "process_info") {
+    while let Some((process, behind)) = split(rest, "process_info") {
+        rest = behind;
         let number = |name: &str| element(process, name).and_then(|text| text.parse::<u32>().ok());
         if let Some(pid) = element(process, "pid").and_then(|pid| pid.parse().ok()) {
             let usage = match element(process, "type") {
@@ -50,17 +57,19 @@ fn gpu(text: &str, index: u32, smi: &mut Smi) {
                 instance: number("gpu_instance_id").zip(number("compute_instance_id")),
             });
         }
-        let Some(at) = rest.find("</process_info>") else { break };
-        rest = &rest[at + 1..];
     }
 }
 
 /// The text of the first element of that name.
 fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let open = format!("<{name}>");
-    let start = text.find(&open)? + open.len();
-    let end = text[start..].find(&format!("</{name}>"))?;
-    Some(text[start..start + end].trim())
+    split(text, name).map(|(inside, _)| inside)
+}
+
+/// The same, and what follows the element.
+fn split<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (inside, behind) = rest.split_once(&format!("</{name}>"))?;
+    Some((inside.trim(), behind))
 }
 
 fn unescaped(text: &str) -> String {

@@ -96,7 +96,7 @@ fn limit(facts: &Facts) -> Option<Finding> {
         Some(Kind::Mps) => {
             let (limit, own, asked) = (facts.limit?, facts.reserved?, facts.request?);
             let others = facts.other_allocations.unwrap_or(0);
-            if own.saturating_add(others).saturating_add(asked) + 2 * tolerance < limit {
+            if own.saturating_add(others).saturating_add(asked).saturating_add(2 * tolerance) < limit {
                 return None;
             }
             let evidence = format!(
@@ -117,9 +117,9 @@ fn limit(facts: &Facts) -> Option<Finding> {
     }
     if let Some(limit) = facts.limit {
         let reserved = facts.reserved?;
-        let would_exceed = reserved.saturating_add(segment) + tolerance > limit;
-        let below_card = facts.card.is_none_or(|card| limit + tolerance < card);
-        if !would_exceed || !below_card || reserved > limit + tolerance {
+        let would_exceed = reserved.saturating_add(segment).saturating_add(tolerance) > limit;
+        let below_card = facts.card.is_none_or(|card| limit.saturating_add(tolerance) < card);
+        if !would_exceed || !below_card || reserved > limit.saturating_add(tolerance) {
             return None;
         }
         let of_card = facts.card.map_or(String::new(), |card| format!(" of the card's {}", bytes(card)));

@@ -20,6 +20,16 @@ pub fn shown(text: &str) -> String {
     shorten(&printable(text), SENTENCE).into_owned()
 }
 
+/// A text of our own, in which what stands between backticks is code.
+pub fn prose(text: &str) -> Markup {
+    let text = shown(text);
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
 /// [`shown`] for a name.
 pub fn name(text: &str) -> String {
     shorten(&printable(text), NAME).into_owned()

@@ -2,6 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use super::cells::prose;
 use super::{flame, leaks, memory, tables, verdict};
 use crate::analysis::closeup::CloseUp;
 use crate::analysis::layout::Layout;
@@ -81,8 +82,18 @@ fn sections(input: &Input) -> Markup {
                 div.columns { (verdict::verdict(diagnosis)) (verdict::remedies(diagnosis)) }
             } @else {
                 p.kicker.quiet { "No failure" }
-                h2 { "No out-of-memory failure is recorded " @if input.is_alone { "in this file" } @else { "on this device" } }
+                h2 {
+                    @if info.is_some_and(|info| !info.ooms.is_empty()) {
+                        "This moment is no failure; the file has one at another"
+                    } @else {
+                        "No out-of-memory failure is recorded " @if input.is_alone { "in this file" } @else { "on this device" }
+                    }
+                }
                 p { "What follows is the memory " (moment_text(&device.at)) "." }
+                @if !device.next.is_empty() {
+                    h3 { "What to do" }
+                    ul { @for step in &device.next { li { (prose(step)) } } }
+                }
             }
             h3 { "Memory " (moment_text(&device.at)) }
             (memory::memory(device))
@@ -102,21 +113,21 @@ fn sections(input: &Input) -> Markup {
             section.card {
                 h2 { "Memory over time" }
                 p { "The file has no history, so only the end is known. To have it next time, before the model is built:" }
-                pre { code { "torch.cuda.memory._record_memory_history(max_entries=100000, stacks=\"python\")" } }
+                pre { code { (input.report.info.format.recording()) } }
             }
         }
         section.card id=(id("sites")) {
             h2 { "Who holds it" }
             @if no_stacks {
                 p { "No block has a stack: which lines hold the memory is not in the file. Record it before the model is built, and dump again:" }
-                pre { code { "torch.cuda.memory._record_memory_history(max_entries=100000, stacks=\"python\")" } }
+                pre { code { (input.report.info.format.recording()) } }
             }
             @if device.top.rows.is_empty() { p { "No block is live." } } @else { (tables::top(device, &id("t-sites"), input.rows)) }
         }
         @if leaks::has_any(&device.leaks) {
             section.card id=(id("leaks")) {
                 h2 { "What grows" }
-                (leaks::leaks(&device.leaks, &id("t-leaks"), input.rows))
+                (leaks::leaks(&device.leaks, &device.at, &id("t-leaks"), input.rows))
             }
         }
         @if has_pins {

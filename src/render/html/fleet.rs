@@ -83,14 +83,15 @@ fn groups(fleet: &Fleet) -> Markup {
 }
 
 fn ranks(fleet: &Fleet) -> Markup {
-    const COLUMNS: [Column; 11] = [
+    const COLUMNS: [Column; 12] = [
         number("rank", ""),
         text("node"),
         text("group"),
         number("device", ""),
         number("allocated", "at the failure, else at the peak, else at the end"),
-        number("peak", "of live memory"),
+        number("peak live", "over the whole trace"),
         number("reserved", "at the same moment"),
+        number("releasable", "idle cache"),
         number("stranded", "free, but next to live blocks"),
         number("largest hole", ""),
         text("failure"),
@@ -117,6 +118,7 @@ fn row(fleet: &Fleet, row: &RankRow, shared: usize) -> Vec<Cell> {
         size(rank.totals.allocated),
         size(rank.peak_live()),
         size(rank.totals.reserved),
+        known(rank.totals.releasable),
         known(rank.totals.stranded),
         known(rank.totals.largest_free),
         failed.map_or("", |failed| failed.cause()).into(),

@@ -6,6 +6,8 @@ use maud::{Markup, html};
 
 use super::cells::{counted, decimal, maybe, name, number, shown, site, size, table, text};
 use crate::analysis::leaks::{Cause, Leak, Leaks};
+use crate::history::Moment;
+use crate::render::terminal::moment_text;
 use crate::render::terminal::names::shared_directory;
 use crate::units::{bytes, count};
 
@@ -20,11 +22,14 @@ pub fn has_any(leaks: &Leaks) -> bool {
     !(leaks.leaks.is_empty() && leaks.suspects.is_empty() && leaks.not_leaks.is_empty())
 }
 
-/// The section on `leaks`.
-pub fn leaks(leaks: &Leaks, id: &str, limit: usize) -> Markup {
+/// The section on `leaks`, on a page about the moment `at`.
+pub fn leaks(leaks: &Leaks, at: &Moment, id: &str, limit: usize) -> Markup {
     html! {
         @if let Some(steps) = &leaks.steps {
-            p.note { (count(steps.count as u64)) " steps, " (shown(&steps.source.to_string())) "; the memory between them was looked at " (count(steps.samples as u64)) " times." }
+            p.note {
+                (count(steps.count as u64)) " steps, " (shown(&steps.source.to_string())) "; the memory between them was looked at " (count(steps.samples as u64)) " times."
+                @if steps.at.state != at.state { " What is called live here is that " (moment_text(&steps.at)) ", not that " (moment_text(at)) "." }
+            }
         }
         @if leaks.leaks.is_empty() {
             p { "No line leaks." }

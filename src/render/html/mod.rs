@@ -132,21 +132,11 @@ fn document(title: &str, body: Markup, source: &str, data: &data::Data) -> Strin
 }
 
 fn head(input: &Input) -> Markup {
-    let failed = input.report.devices.first().and_then(|device| device.failure.as_ref());
     html! {
         header {
             div.brand { "oomscope" }
             h1 title=(shown(input.name)) { (shown(input.name)) }
-            p.facts {
-                (crate::render::terminal::headline(&input.report.info))
-                @if let Some(failure) = failed {
-                    " · failed at event " (crate::units::count(failure.event.into()))
-                    @match failure.events_after {
-                        0 => ", the last one",
-                        n => { ", then went on for " (crate::units::count(n.into())) " events" },
-                    }
-                }
-            }
+            p.facts { (crate::render::terminal::facts(input.report)) }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::cells::shown;
+use super::cells::{prose, shown};
 use crate::oom::Diagnosis;
 use crate::oom::reconcile::Reconciliation;
 use crate::oom::remedies::{Advice, Class};
@@ -55,16 +55,15 @@ pub fn remedies(diagnosis: &Diagnosis) -> Markup {
             h3 { "What to do" }
             ol { @for advice in chosen { (step(advice)) } }
             @if !diagnosis.wanted.is_empty() {
-                ul.wanted { @for wanted in &diagnosis.wanted { li { span.chip.open { "open" } " " (shown(wanted)) } } }
+                ul.wanted { @for wanted in &diagnosis.wanted { li { span.chip.open { "open" } " " (prose(wanted)) } } }
             }
             @if !rest.is_empty() || !useless.is_empty() {
                 details {
                     summary {
                         @match (rest.len(), useless.len()) {
                             (more, 0) => { (more) " more" },
-                            (0, 1) => "What is often advised, but would not help",
-                            (0, no) => { (no) " that are often advised, but would not help" },
-                            (more, no) => { (more) " more, and " (no) " that would not help" },
+                            (0, _) => "What is often advised, but would not help",
+                            (more, _) => { (more) " more, and what would not help" },
                         }
                     }
                     ul {
@@ -90,13 +89,13 @@ fn step(advice: &Advice) -> Markup {
     html! {
         li {
             span.chip.(class) { (chip) }
-            " " span.do { (shown(&advice.what)) }
+            " " span.do { (prose(&advice.what)) }
             @match (&advice.replayed, advice.expected_bytes) {
-                (Some(replayed), _) if advice.class != Class::No => { span.won { " – " (shown(replayed)) } }
+                (Some(replayed), _) if advice.class != Class::No => { span.won { " – " (prose(replayed)) } }
                 (_, Some(won)) => { span.won { " – at most " (bytes(won)) } }
                 _ => {}
             }
-            div.why { (shown(&advice.why)) }
+            div.why { (prose(&advice.why)) }
         }
     }
 }

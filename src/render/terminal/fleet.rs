@@ -178,10 +178,10 @@ fn ranks(fleet: &Fleet, limit: usize, names: &Names, width: Option<usize>) -> St
         ("", Align::Left),
         ("device", Align::Right),
         ("allocated", Align::Right),
-        ("peak", Align::Right),
+        ("peak live", Align::Right),
         ("reserved", Align::Right),
+        ("releasable", Align::Right),
         ("stranded", Align::Right),
-        ("hole", Align::Right),
         // Not to be shortened, as text is.
         ("over time", Align::Right),
     ]);
@@ -208,8 +208,8 @@ fn ranks(fleet: &Fleet, limit: usize, names: &Names, width: Option<usize>) -> St
             bytes(rank.totals.allocated),
             bytes(rank.peak_live()),
             bytes(rank.totals.reserved),
+            known(rank.totals.releasable),
             known(rank.totals.stranded),
-            known(rank.totals.largest_free),
             sparkline_to(&rank.live_over_time, OVER_TIME, top),
         ]);
         if has_ooms {
@@ -220,6 +220,7 @@ fn ranks(fleet: &Fleet, limit: usize, names: &Names, width: Option<usize>) -> St
         table.row(cells);
     }
     let mut out = table.render(Some(width.unwrap_or(WIDTH)));
+    out += "each rank at its OOM, else at its peak; releasable is idle cache, stranded is free next to live blocks\n";
     if shown.len() < fleet.ranks.len() {
         out += &format!("{} more ranks: --limit shows more, --json all\n", fleet.ranks.len() - shown.len());
     }

@@ -7,6 +7,9 @@ use crate::render::table::{Align, Table};
 use crate::text::printable;
 use crate::units::{bytes, bytes_short, count, duration};
 
+/// Failures of a device that are shown, the last ones.
+const MAX_OOMS: usize = 8;
+
 /// The file in one line: releases, devices, events.
 pub fn headline(info: &Info) -> String {
     let mut parts = vec![info.format.torch(), number_of(info.devices.len() as u64, "device")];
@@ -98,7 +101,11 @@ fn device_text(device: &DeviceInfo, width: Option<usize>) -> String {
         row("", peak_text("active", &peaks.active));
         row("", peak_text("reserved", &peaks.reserved));
     }
-    for oom in &device.ooms {
+    let earlier = device.ooms.len().saturating_sub(MAX_OOMS);
+    if earlier > 0 {
+        row("OOMs", format!("{} earlier ones, which --json lists", count(earlier as u64)));
+    }
+    for oom in &device.ooms[earlier..] {
         row(
             "OOM",
             format!(

@@ -1,10 +1,10 @@
 //! What grows step by step, and what does not.
 
 use super::names::{shared_directory, without};
-use super::number_of;
-use super::paragraph;
 use super::verdict::WIDTH;
+use super::{moment_text, number_of, paragraph};
 use crate::analysis::leaks::{Cause, Compared, Grown, Leak, Leaks};
+use crate::history::Moment;
 use crate::render::sparkline::sparkline;
 use crate::render::table::{Align, Table};
 use crate::text::printable;
@@ -65,13 +65,22 @@ pub fn leaks(name: &str, result: &Leaks, options: LeakOptions, width: Option<usi
     out + &not_leaks(result, width)
 }
 
-/// The causes in a few lines, for a report.
-pub fn leaks_in_short(result: &Leaks, title: &str, limit: usize, width: Option<usize>) -> String {
+/// The heading of live memory in a report of the moment `shown`: growth is looked at at its own moment.
+pub(in crate::render) fn live_column(result: &Leaks, shown: &Moment) -> String {
+    match &result.steps {
+        Some(steps) if steps.at.state != shown.state => format!("live {}", moment_text(&steps.at)),
+        _ => "live".to_owned(),
+    }
+}
+
+/// The causes in a few lines, for a report of the moment `shown`.
+pub fn leaks_in_short(result: &Leaks, title: &str, limit: usize, shown: &Moment, width: Option<usize>) -> String {
+    let live = live_column(result, shown);
     let columns = [
         (title, Align::Left),
         ("a step", Align::Right),
         ("blocks", Align::Right),
-        ("live", Align::Right),
+        (live.as_str(), Align::Right),
         ("since", Align::Right),
         ("", Align::Left),
     ];
@@ -123,8 +132,8 @@ fn one(cause: &Cause, result: &Leaks, options: LeakOptions, width: Option<usize>
     out += &paragraph("    ", &format!("{rate}{}", full(cause.full_in_steps.filter(|&steps| steps > 0))), room);
     let chart = sparkline(&first.levels, CHART.min(first.levels.len()));
     let (from, to) = (first.levels.first().copied().unwrap_or(0), first.levels.last().copied().unwrap_or(0));
-    let proof = format!("p = {:.1e} over {} samples", first.p_value, first.samples);
-    out += &paragraph("    ", &format!("{chart}  {} to {}, {proof}", bytes(from), bytes(to)), room);
+    let proof = format!("over {} samples; {}", count(first.samples as u64), by_chance(first.p_value));
+    out += &paragraph("    ", &format!("{chart}  {} to {} {proof}", bytes(from), bytes(to)), room);
     out += &paragraph("    probably ", cause.kind.text(), room);
     out += &paragraph("    try      ", cause.kind.remedy(), room);
     let freed = match &first.freed {
@@ -228,8 +237,8 @@ fn many_alike(result: &Leaks, width: Option<usize>) -> String {
     out += &table.render(Some(room));
     out + &paragraph(
         "  ",
-        "To see growth, record several steps: torch.cuda.memory._record_memory_history(max_entries=100000); or give \
-         several snapshots of one job, oldest first: oomscope leaks A B C",
+        "To see growth, record several steps (`oomscope howto`); or give several snapshots of one job, oldest first: \
+         oomscope leaks A B C",
         room,
     )
 }
@@ -284,14 +293,23 @@ fn grown_lines(grown: &[Grown], width: Option<usize>) -> String {
     table.render(Some(width.unwrap_or(WIDTH)))
 }
 
-/// The line of a cause, and how many lines below it leak.
+/// How rare so steady a rise is without a leak.
+fn by_chance(p_value: f64) -> String {
+    let times = (1.0 / p_value).floor();
+    match times < 1e6 {
+        true => format!("chance gives so steady a rise once in {} cases", count(times as u64)),
+        false => "chance gives so steady a rise in less than one of a million cases".to_owned(),
+    }
+}
+
+/// The line of a cause, and the lines that leak below it.
 fn titled(cause: &Cause, shared: usize) -> String {
     let line = without(&cause.line, shared);
     match (&cause.function, cause.sites.as_slice()) {
         (Some(function), [_]) => format!("{line}  {function}"),
-        (_, [only]) if *only != cause.line => format!("{line}, below it {}", without(only, shared)),
+        (_, [only]) if *only != cause.line => format!("{line}, calls {}", without(only, shared)),
         (_, [_]) => line.to_owned(),
-        (_, sites) => format!("{line}, {} below it", number_of(sites.len() as u64, "line")),
+        (_, sites) => format!("{line}, calls {} that grow", number_of(sites.len() as u64, "line")),
     }
 }
 

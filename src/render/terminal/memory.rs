@@ -105,9 +105,9 @@ fn capacity_note(device: &DeviceReport) -> String {
 /// How long the trace is, and its peaks.
 fn peaks(info: Option<&DeviceInfo>) -> String {
     let span = info.and_then(|info| info.last_time_us?.checked_sub(info.first_time_us?)).filter(|&span| span > 0);
-    let span = span.map_or_else(String::new, |span| format!(" in {}", duration(span)));
+    let span = span.map_or_else(String::new, |span| format!(" over {}", duration(span)));
     info.and_then(|info| info.peak).map_or_else(String::new, |peaks| {
-        format!("live{span}, peak {} · reserved peak {}", peak_text(peaks.allocated), peak_text(peaks.reserved))
+        format!("live memory{span}, peak {} · reserved peak {}", peak_text(peaks.allocated), peak_text(peaks.reserved))
     })
 }
 

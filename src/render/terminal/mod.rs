@@ -24,21 +24,23 @@ pub use diff::{DiffFile, diff};
 pub use directory::{FileDevice, FileRow, directory};
 pub use fleet::fleet;
 pub use info::{headline, info};
+pub(in crate::render) use leaks::live_column;
 pub use leaks::{LeakOptions, compared, leaks, leaks_in_short};
+pub(in crate::render) use report::facts;
 pub use report::report;
 pub use segments::segments;
 pub use stacks::tree;
 pub(in crate::render) use top::percents;
 pub use top::{heading, top};
-pub(in crate::render) use verdict::spread;
 pub use verdict::{account, chronology, message, others, remedies, verdict};
+pub(in crate::render) use verdict::{names as remedy_names, spread};
 pub(in crate::render) use whatif::until;
 pub use whatif::{requests, whatif};
 
 use crate::allocator::PoolKind;
 use crate::history::Moment;
 use crate::text::printable;
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, number_of};
 
 /// A figure, or what stands for one that is not known.
 pub(in crate::render) fn known(figure: Option<u64>) -> String {
@@ -56,11 +58,6 @@ pub(in crate::render) fn moment_text(moment: &Moment) -> String {
         ("event", None) => "before the first event".to_owned(),
         _ => "at the end".to_owned(),
     }
-}
-
-/// `n` with a noun: `1 device`, `3 devices`.
-fn number_of(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
 /// `table`, which is indented, with `title` of its first heading out at the margin.

@@ -1,4 +1,4 @@
-//! The post-mortem in about 25 lines.
+//! The post-mortem on one screen or two.
 
 use super::leaks::leaks_in_short;
 use super::memory::memory;
@@ -39,23 +39,14 @@ pub fn report(name: &str, report: &Report, width: Option<usize>) -> String {
     for (at, device) in report.devices.iter().enumerate() {
         let info = report.info.devices.iter().find(|info| info.device == device.segments.fragmentation.device);
         let replayed = report.whatif.as_ref().filter(|_| at == 0);
-        out += &device_text(device, info, replayed, report.devices.len() > 1, width);
+        out += &device_text(device, info, replayed, report.info.format.recording(), report.devices.len() > 1, width);
     }
     out
 }
 
 /// What file it is, and whether a failure is in it.
 fn top_line(name: &str, report: &Report, width: usize) -> String {
-    let mut facts = headline(&report.info);
-    if let Some(last) = report.devices.first().and_then(|device| device.failure.as_ref()) {
-        facts += &format!(" · failed at event {}", count(last.event.into()));
-        facts += &match last.events_after {
-            0 => ", the last one".to_owned(),
-            n => format!(", then went on for {}", number_of(n.into(), "event")),
-        };
-    } else if report.info.devices.iter().any(|device| device.events > 0) {
-        facts += " · no OOM in the trace";
-    }
+    let facts = facts(report);
     let name = printable(name);
     match crate::text::width(&name) {
         // A long name leaves no room beside it.
@@ -64,10 +55,45 @@ fn top_line(name: &str, report: &Report, width: usize) -> String {
     }
 }
 
+/// The file in one line, and which of its failures is described.
+pub(in crate::render) fn facts(report: &Report) -> String {
+    let facts = headline(&report.info);
+    let Some(device) = report.devices.first() else { return facts };
+    let ordinal = device.segments.fragmentation.device;
+    let ooms = report.info.devices.iter().find(|info| info.device == ordinal).map_or(&[][..], |info| &info.ooms);
+    let many = ooms.len();
+    if let Some(shown) = &device.failure {
+        let then = match shown.events_after {
+            0 => ", the last one".to_owned(),
+            n => format!(", then went on for {}", number_of(n.into(), "event")),
+        };
+        let number = ooms.iter().position(|oom| oom.event == shown.event).map_or(0, |at| at + 1);
+        let which = match many {
+            0 | 1 => String::new(),
+            2 => format!(" · OOM {number} of 2; --oom {} shows the other", 3 - number),
+            _ => format!(" · OOM {number} of {}; --oom K shows the others", count(many as u64)),
+        };
+        return format!("{facts} · failed at event {}{then}{which}", count(shown.event.into()));
+    }
+    if let Some(last) = ooms.last() {
+        let event = count(last.event.into());
+        let there = match many {
+            1 => format!("the file has 1 OOM, at event {event}: --oom 1 shows it"),
+            _ => format!("the file has {} OOMs, the last at event {event}: --oom K shows them", count(many as u64)),
+        };
+        return format!("{facts} · shown {} · {there}", moment_text(&device.at));
+    }
+    match report.info.devices.iter().any(|device| device.events > 0) {
+        true => facts + " · no OOM in the trace",
+        false => facts,
+    }
+}
+
 fn device_text(
     device: &DeviceReport,
     info: Option<&DeviceInfo>,
     replayed: Option<&WhatIf>,
+    recording: &str,
     name_it: bool,
     width: Option<usize>,
 ) -> String {
@@ -93,15 +119,14 @@ fn device_text(
     if no_stacks {
         const MISSING: &str = "No block has a stack: which lines hold the memory is not in the file. Record it with";
         out += &format!("\nWHO HOLDS IT\n{}", paragraph("  ", MISSING, width.unwrap_or(WIDEST)));
-        out += "    torch.cuda.memory._record_memory_history(max_entries=100000, stacks=\"python\")\n";
-        out += "  before the model is built, and dump again.\n";
+        out += &format!("    {recording}\n  before the model is built, and dump again.\n");
     } else if sites > 0 {
         const TITLE: &str = "WHO HOLDS IT";
         out += &format!("\n{}", titled(&top(&device.top, TITLE, SITES, width), TITLE));
     }
     if !device.leaks.causes.is_empty() {
         const TITLE: &str = "WHAT GROWS";
-        out += &format!("\n{}", titled(&leaks_in_short(&device.leaks, TITLE, LEAKS, width), TITLE));
+        out += &format!("\n{}", titled(&leaks_in_short(&device.leaks, TITLE, LEAKS, &device.at, width), TITLE));
     }
     let pinning = &device.segments.pinning;
     let pins_matter = device.diagnosis.as_ref().is_none_or(is_in_pieces);
@@ -139,6 +164,11 @@ fn device_text(
             const REPLAYED: &str =
                 "Replayed exactly up to the failed request; what would have followed is not in the file.";
             out += &paragraph("  ", REPLAYED, width.unwrap_or(WIDEST));
+        }
+    } else if !device.next.is_empty() {
+        out += "\nWHAT TO DO\n";
+        for step in &device.next {
+            out += &paragraph("  ", step, width.unwrap_or(WIDEST));
         }
     }
     if let Some(info) = info

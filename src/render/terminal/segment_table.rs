@@ -30,7 +30,7 @@ const COLUMNS: [Column; 12] = [
     figure("free", |row| bytes(row.free)),
     figure("largest", |row| bytes(row.largest_free)),
     figure("holes", |row| count(row.free_blocks as u64)),
-    figure("frag", |row| format!("{:.0} %", row.external_fragmentation * 100.0)),
+    figure("in pieces", |row| format!("{:.0} %", row.external_fragmentation * 100.0)),
     figure("stranded", |row| bytes(row.stranded)),
     figure("releasable", |row| bytes(row.releasable)),
     figure("never used", |row| row.never_used.map_or_else(|| "–".to_owned(), bytes)),
@@ -102,14 +102,14 @@ fn columns(shown: &[Alike], order: SegmentOrder, width: usize) -> Vec<&'static C
     let sorted_by = match order {
         SegmentOrder::Active => "active",
         SegmentOrder::LargestFree => "largest",
-        SegmentOrder::Fragmentation => "frag",
+        SegmentOrder::Fragmentation => "in pieces",
         SegmentOrder::NeverUsed => "never used",
         _ => "",
     };
     let is_said = |column: &&Column| {
         let differs = |nothing: &str| shown.iter().any(|group| (column.cell)(group.row) != nothing);
         match column.heading {
-            "frag" | "never used" => column.heading == sorted_by,
+            "in pieces" | "never used" => column.heading == sorted_by,
             "stream" => differs("0x0"),
             "stranded" | "releasable" => differs("0 B"),
             _ => true,
@@ -144,7 +144,7 @@ fn notes(row: &SegmentRow) -> Vec<String> {
     };
     let notes = [
         row.expandable.then_some(ranges.as_str()),
-        (!row.conforms_to_rules).then_some("odd size"),
+        (!row.conforms_to_rules).then_some("size not by the settings"),
         (row.pending > 0).then_some("pending"),
     ];
     notes.into_iter().flatten().map(str::to_owned).collect()

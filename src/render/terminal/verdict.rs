@@ -58,13 +58,24 @@ pub fn remedies(diagnosis: &Diagnosis, most: usize, with_reasons: bool, width: O
         let text = format!("{}{won}{why}", advice.what);
         out += &paragraph(&format!("  {number} {:<7} ", advice.class.name()), &text, width);
     }
-    for advice in useless.into_iter().take(most / 3) {
+    // A line that names one more has room for the reason.
+    let reasons = if useless.len() == most / 3 + 1 { useless.len() } else { useless.len().min(most / 3) };
+    for advice in &useless[..reasons] {
         out += &paragraph("    not     ", &format!("{} – {}", advice.what, advice.why), width);
+    }
+    let others = &useless[reasons..];
+    if !others.is_empty() {
+        out += &paragraph("    nor     ", &format!("{} (--json tells why)", names(others)), width);
     }
     for wanted in &diagnosis.wanted {
         out += &paragraph("    open    ", wanted, width);
     }
     out
+}
+
+/// What `remedies` do, without why.
+pub(in crate::render) fn names(remedies: &[&Advice]) -> String {
+    remedies.iter().map(|advice| advice.what.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 /// The first remedies of each class, so that many free ones do not hide what always helps.

@@ -36,17 +36,21 @@ pub(super) fn accumulation(facts: &Facts) -> Option<Finding> {
     if !is_full || share(growth.bytes, active) < GROWING_SHARE || growth.bytes == 0 {
         return None;
     }
-    let who = growth.sites.first().map_or(String::new(), |site| match growth.sites.len() {
-        1 => format!(": {site}"),
-        n => format!(": {site} and {} more", n - 1),
-    });
-    let evidence = format!(
-        "{} of the {} live, {}, are held by lines that kept adding to it{who}.",
-        bytes(growth.bytes),
-        bytes(active),
-        percent(growth.bytes, active)
-    );
-    finding(Verdict::Accumulation, growth.bytes, evidence)
+    let more = |n: usize| if n == 0 { String::new() } else { format!(" and {n} more") };
+    let held = growth.held();
+    let of_live = format!("{} of the {} live, {}", bytes(held), bytes(active), percent(held, active));
+    let evidence = match (&growth.keeper, growth.sites.first()) {
+        (Some(keeper), _) => {
+            let more = more(keeper.others);
+            format!("{of_live}, are held by what kept adding to it: {} ({}){more}.", keeper.line, keeper.kind)
+        }
+        (None, Some(site)) => {
+            let more = more(growth.sites.len() - 1);
+            format!("At least {of_live}, stayed in lines that kept adding to it: {site}{more}.")
+        }
+        (None, None) => format!("At least {of_live}, stayed in lines that kept adding to it."),
+    };
+    finding(Verdict::Accumulation, held, evidence)
 }
 
 pub(super) fn fragmentation(facts: &Facts) -> Option<Finding> {
@@ -78,7 +82,7 @@ pub(super) fn capacity(facts: &Facts, is_alone: bool) -> Option<Finding> {
         return None;
     }
     let rest = match u64::try_from(headroom) {
-        Ok(left) => format!("in one piece it would have left {}", bytes(left)),
+        Ok(left) => format!("in one piece it would fit, with {} to spare", bytes(left)),
         Err(_) => format!("{} too much, even in one piece", bytes(headroom.unsigned_abs())),
     };
     let evidence = format!(
