@@ -101,6 +101,7 @@ Examples:
   oomscope whatif oom.pickle                    would another allocator setting have passed?
   oomscope fleet dumps/                         many ranks: who failed first, who is the odd one
 
+Sizes have a unit: 80GiB (powers of 1024), 80GB (powers of 1000), 512B.
 Exit status: 0 done; 1 a gate of `check` failed; 2 the input or the call was wrong, or only a part could be done.";
 
 #[derive(Subcommand)]
