@@ -158,6 +158,10 @@ fn a_directory_says_who_failed() {
         run.stdout
     );
     assert!(run.stdout.contains("oomscope fleet testdata/ranks16"), "{}", run.stdout);
+    // A narrow terminal leaves the names of the files whole.
+    let narrow = run_in(Path::new(env!("CARGO_MANIFEST_DIR")), ["testdata/ranks16"], &[("COLUMNS", "80")]).stdout;
+    assert!((0..16).all(|rank| narrow.contains(&format!("\nsnapshot_rank{rank}.pickle.gz "))), "{narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     // A peak that may have been higher is marked as such, as in a report.
     let late = tempfile::tempdir().unwrap();
     fs::copy(testdata().join("rig/2.6.0/train_ring500.pickle"), late.path().join("ring.pickle")).unwrap();

@@ -44,9 +44,12 @@ impl FileDevice {
     }
 }
 
+/// Columns of a terminal from which on there is room for the top line.
+const ROOMY: usize = 100;
+
 /// A table of `rows`.
 pub fn directory(rows: &[FileRow], width: Option<usize>) -> String {
-    let mut table = Table::new([
+    let mut columns = vec![
         ("file", Align::Left),
         ("device", Align::Right),
         ("at the", Align::Left),
@@ -55,7 +58,12 @@ pub fn directory(rows: &[FileRow], width: Option<usize>) -> String {
         ("peak live", Align::Right),
         ("OOMs", Align::Right),
         ("top line then", Align::Left),
-    ]);
+    ];
+    // Names of ranks differ in their middle, so they need their room.
+    if width.is_some_and(|width| width < ROOMY) {
+        columns.pop();
+    }
+    let mut table = Table::new(columns);
     for row in rows {
         let Some(device) = &row.device else {
             table.row([row.name.as_str(), "none"]);
