@@ -141,7 +141,7 @@ fn one_table_goes_where_it_is_sent() {
         (&["export", FILE, "--format", "pprof", "--table", "ooms"], "--table goes with"),
         (&["export", FILE, "--format", "csv", "--tables", "db"], "--format parquet"),
         (&["export", FILE, "--format", "parquet", "--tables", "db"], "does not tell the rank"),
-        (&["export", FILE, "--format", "parquet", "--tables", "db", "--rank", "0", "--min-block", "1024"], "rules"),
+        (&["export", FILE, "--format", "parquet", "--tables", "db", "--rank", "0", "--min-block", "1024B"], "rules"),
     ] {
         let run = oomscope(arguments);
         assert_eq!(run.status, 2, "{arguments:?}");
