@@ -1,6 +1,6 @@
 # Record from the start, write a snapshot at the end and when it fails. PyTorch 2.0, where the arguments have other
 # names and nothing but pickle writes a snapshot. From 2.1 on: oomscope howto plain.
-# PyTorch 1.13 takes _record_memory_history(True) alone, and records the stacks of live blocks, but no history.
+# In PyTorch 1.13 the first argument is the only one, and what is recorded are the stacks of live blocks, no history.
 #
 # Cost: some microseconds an allocation, and a few KB of host memory an entry. The default of trace_alloc_max_entries
 # is 1, which is no history.
