@@ -156,14 +156,14 @@ against_peers() {
     compete "$file" pythons ours peers
 }
 
-python_frames() { # 10 million entries, a gigabyte
+python_frames() { # 10 million entries, nearly a gigabyte
     generate python-frames.pickle --events 10000000 --depth 27
     compete "$file" pythons ours
     rm "$file"
 }
 
-cpp_frames() { # C++ and Python frames together 60 deep
-    generate cpp-frames.pickle --size 1GB --depth 17 --cpp-frames
+cpp_frames() { # a gigabyte, C++ frames 60 deep below 25 of Python
+    generate cpp-frames.pickle --size 1060MB --depth 25 --cpp-frames
     compete "$file" pythons ours
     rm "$file"
 }
