@@ -3,9 +3,10 @@
 use plotters::element::Polygon;
 use plotters::prelude::{AreaSeries, Color};
 
+use super::content::Panel;
 use super::data::Data;
 use super::draw::{self, Area, Drawn, WHITE};
-use super::frame::{Chart, Panel};
+use super::frame::Chart;
 use super::legend;
 use crate::render::palette::{self, Paint};
 use crate::render::svg::Svg;

@@ -1,35 +1,20 @@
-//! What a panel is made of, and where its parts stand.
+//! Where the parts of a panel stand.
 
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::prelude::ChartContext;
 
 use super::axes::Axis;
-use super::data::Data;
 use super::lanes::Lanes;
 use super::marks::Place;
-use crate::analysis::series::{Mark, Series};
-use crate::render::palette::Paint;
 use crate::render::svg::SvgBackend;
 
 /// Dashes of the capacity line.
 pub(super) const DASH: (u32, u32) = (48, 24);
 /// Dashes of the line of requested bytes.
 pub(super) const FINE_DASH: (u32, u32) = (16, 16);
-/// Height of a lane of named regions, in pixels.
-pub(super) const LANE: i32 = 15;
 /// Height of a row of mark labels, in pixels.
 pub(super) const LABEL_ROW: i32 = 17;
 pub(super) type Chart<'a> = ChartContext<'a, SvgBackend, Cartesian2d<Axis, Axis>>;
-
-/// A device's data, ready to be laid out.
-pub(super) struct Panel<'a> {
-    pub series: &'a Series,
-    pub data: Data,
-    pub paints: Vec<Paint>,
-    pub marks: Vec<Mark>,
-    /// Most marks of a kind that are drawn.
-    pub max_marks: usize,
-}
 
 /// Where the parts of a panel are: pixels from the top left of the picture.
 pub(super) struct Frame {

@@ -1,11 +1,12 @@
 //! Steps and named regions as bars in lanes above the plot.
 
+use super::content::Panel;
 use super::draw::{self, Area, Drawn, Text};
-use super::frame::{LANE, Panel};
-use super::overlay::tooltip;
 use crate::analysis::series::MarkKind;
 use crate::render::svg::{Rgb, Svg, px, shorten_to};
 
+/// Height of a lane, in pixels.
+const LANE: i32 = 15;
 /// Most lanes.
 const LANES: usize = 4;
 /// Bars narrower than this (drawing units) are drawn as wide as this.
@@ -83,7 +84,7 @@ impl Lanes {
             let mark = &panel.marks[bar.mark];
             let y = px(bottom - 3 - bar.lane as i32 * LANE);
             let colours = if mark.kind == MarkKind::Step { STEPS } else { REGIONS };
-            svg.title(Some(&tooltip(panel, mark)));
+            svg.title(Some(&panel.about(mark)));
             draw::rect(area, (bar.from, y - px(LANE - 1)), (bar.to, y), colours[drawn[bar.lane] % 2])?;
             drawn[bar.lane] += 1;
             let room = bar.to - bar.from - 2 * PAD;

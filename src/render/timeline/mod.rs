@@ -5,6 +5,7 @@
 
 mod areas;
 mod axes;
+mod content;
 mod data;
 mod frame;
 mod lanes;
@@ -24,7 +25,8 @@ pub(in crate::render) use data::Data as Drawn;
 use super::draw;
 use super::svg::{Svg, px};
 use crate::analysis::series::{Series, What};
-use frame::{Frame, Panel};
+use content::Panel;
+use frame::Frame;
 
 /// Most panels in one picture.
 const MAX_PANELS: usize = 64;

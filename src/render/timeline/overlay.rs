@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use plotters::style::Color;
 
+use super::content::Panel;
 use super::draw::{self, ALARM, Area, Drawn, INK, LABEL};
-use super::frame::{Chart, DASH, Frame, LABEL_ROW, Panel};
+use super::frame::{Chart, DASH, Frame, LABEL_ROW};
 use super::marks::OFFSET;
-use crate::analysis::series::{Mark, MarkKind, Unit};
+use crate::analysis::series::MarkKind;
 use crate::render::svg::{Rgb, Svg, px};
-use crate::units::{bytes, count, duration};
+use crate::units::bytes;
 
 /// A bound that is the same all the time.
 pub(super) struct Level {
@@ -58,7 +59,7 @@ fn steps(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel) -> Drawn {
             continue;
         }
         last = Some(x);
-        svg.title(Some(&tooltip(panel, mark)));
+        svg.title(Some(&panel.about(mark)));
         let from = if dense { ys.end - px(5) } else { ys.start };
         area.draw(&plotters::element::PathElement::new([(x, from), (x, ys.end)], style))?;
     }
@@ -72,7 +73,7 @@ fn marks(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel, frame: &Frame) ->
     let of = |kind| panel.marks.iter().enumerate().filter(move |(_, m)| m.kind == kind);
     let peak = of(MarkKind::Peak).next().map(|(i, mark)| (i, mark, at(chart, panel, mark.x, panel.data.peak_total())));
     if let Some((i, mark, (x, y))) = peak {
-        svg.title(Some(&tooltip(panel, mark)));
+        svg.title(Some(&panel.about(mark)));
         if let Some(from) = label(area, frame, i, x, INK)? {
             xs.insert(x);
             draw::line(area, &[(x, from), (x, y)], draw::stroke(INK, 9))?;
@@ -81,7 +82,7 @@ fn marks(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel, frame: &Frame) ->
     let mut drawn = BTreeSet::new();
     for (i, mark) in of(MarkKind::Oom).rev().take(panel.max_marks) {
         let (x, bottom) = at(chart, panel, mark.x, 0);
-        svg.title(Some(&tooltip(panel, mark)));
+        svg.title(Some(&panel.about(mark)));
         let from = label(area, frame, i, x, ALARM)?;
         if from.is_some() || drawn.range(x - NEAR..=x + NEAR).next().is_none() {
             drawn.insert(x);
@@ -89,7 +90,7 @@ fn marks(svg: &Svg, area: &Area, chart: &Chart, panel: &Panel, frame: &Frame) ->
         }
     }
     if let Some((_, mark, point)) = peak {
-        svg.title(Some(&tooltip(panel, mark)));
+        svg.title(Some(&panel.about(mark)));
         draw::dot(area, point, INK)?;
     }
     svg.title(None);
@@ -160,18 +161,4 @@ fn level_labels(
 
 fn visible(chart: &Chart, value: u64) -> bool {
     value as f64 <= chart.y_range().end
-}
-
-pub(super) fn tooltip(panel: &Panel, mark: &Mark) -> String {
-    let place = |x: u64| match panel.series.unit {
-        Unit::Event => format!("event {}", count(x)),
-        Unit::Microseconds => format!("{} after the first event", duration(x)),
-    };
-    match (mark.x_end, panel.series.unit) {
-        (None, _) => format!("{}\n{}", mark.label, place(mark.x)),
-        (Some(end), Unit::Event) => format!("{}\n{} to {}", mark.label, place(mark.x), count(end)),
-        (Some(end), Unit::Microseconds) => {
-            format!("{}\n{}, for {}", mark.label, place(mark.x), duration(end.saturating_sub(mark.x)))
-        }
-    }
 }

@@ -6,9 +6,10 @@ use plotters::style::TRANSPARENT;
 
 use super::areas;
 use super::axes::{self, Axis};
+use super::content::Panel;
 use super::data::Data;
 use super::draw::{self, ALARM, AXIS, Area, Drawn, GRID, IDLE, INK, LABEL, MUTED, TITLE, WHITE};
-use super::frame::{Chart, DASH, FINE_DASH, Frame, LABEL_ROW, Panel};
+use super::frame::{Chart, DASH, FINE_DASH, Frame, LABEL_ROW};
 use super::lanes::Lanes;
 use super::legend::{self, LineRow};
 use super::marks::{self, Wanted};

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::events::EventKeys;
+use super::event_keys::EventKeys;
 use super::shape::Shape;
 use super::slots::{DictSlot, ListSlot, Slots};
 use super::word::{Item, Short, Wide, Word};

@@ -1,30 +1,13 @@
 //! Trace entries: a file has millions of them, nearly all with the same keys.
 
 use super::builder::{SnapshotBuilder, count_unknown, row_number};
+use super::event_keys::EventKeys;
 use super::shape::Shape;
 use super::word::Word;
 use crate::pickle::BuildError;
 use crate::snapshot::events::{Action, Event};
 use crate::snapshot::ids::StrId;
 use crate::snapshot::keys;
-use crate::snapshot::schema::Keys;
-
-/// The keys of a trace entry, in order.
-pub(in crate::snapshot) struct EventKeys {
-    ids: Vec<StrId>,
-    set: Keys,
-}
-
-impl EventKeys {
-    /// `None` when one of them is no text.
-    pub(super) fn new(keys: &[Word]) -> Option<Self> {
-        let ids: Option<Vec<StrId>> = keys.iter().map(|key| key.text()).collect();
-        let ids = ids?;
-        let mut set = Keys::default();
-        ids.iter().for_each(|&id| set.insert(id));
-        Some(Self { ids, set })
-    }
-}
 
 impl SnapshotBuilder {
     /// Makes a new trace entry of these `values`, one for each of `keys`.

@@ -6,6 +6,7 @@ mod assemble;
 mod builder;
 mod cost;
 mod dicts;
+mod event_keys;
 mod events;
 mod lists;
 mod names;
