@@ -15,30 +15,11 @@ pub fn no_such_command(arguments: &[OsString], commands: &[&str]) -> Option<Stri
     if !is_plain {
         return None;
     }
-    let nearest = commands.iter().map(|name| (distance(word, name), *name)).min();
+    let nearest = commands.iter().map(|name| (strsim::osa_distance(word, name), *name)).min();
     Some(match nearest.filter(|(distance, _)| *distance <= (word.len() / 3).max(1)) {
         Some((_, name)) => format!("no such command or file `{word}`; did you mean `{name}`?"),
         None => format!("no such command or file `{word}`; `oomscope --help` lists the commands"),
     })
-}
-
-/// Letters to add, drop, change or swap with their neighbour to make one word of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
-    for i in 1..=one.len() {
-        let mut row = vec![i];
-        for j in 1..=other.len() {
-            let changed = usize::from(one[i - 1] != other[j - 1]);
-            let mut least = (rows[i - 1][j - 1] + changed).min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
 }
 
 /// `error` of reading the snapshot `file`; with the command that reads it, when it is a text.
