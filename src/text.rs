@@ -18,6 +18,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(visible).collect())
 }
 
+/// `path`, or a site that begins with one, without its directories, whichever system it is from.
+pub fn base_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
 /// The character to show for `c`: itself unless it controls the reader.
 pub(crate) fn visible(c: char) -> char {
     match c {

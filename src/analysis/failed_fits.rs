@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::pinning::shares_of;
+use super::pinning::shares;
 use super::pool_key::PoolKey;
 use super::search::free_sets;
 use super::sites::{Site, Sites};
@@ -126,7 +126,7 @@ fn closely(history: &History, sites: &Sites, found: &Found) -> FailedFit {
     let state = history.state(at);
     let moment = Moment { what: "event", event: at.checked_sub(1), time_us: None, state: at };
     let mine = |range: &crate::history::StateRange| PoolKey::from(&range.range) == found.key;
-    let pinning = shares_of(history, &state, moment, sites, mine);
+    let (pinning, _) = shares(history, &state, moment, sites, mine);
     let set = free_sets(&state).remove(&found.key).unwrap_or_default();
     let site = match history.lives.of_event(found.call.event) {
         Some(life) => sites.of_life(history, life),

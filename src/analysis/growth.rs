@@ -14,6 +14,7 @@ use super::sites::{Site, Sites};
 use crate::history::History;
 use crate::oom::{Growth, Keeper};
 use crate::snapshot::StackId;
+use crate::text::base_name;
 
 /// Windows.
 const WINDOWS: usize = 10;
@@ -55,7 +56,8 @@ pub fn growing(history: &History, sites: &Sites, state: u32) -> Option<Vec<Growi
 pub fn growth(growing: &[Growing], leaks: Option<&Leaks>) -> Growth {
     Growth {
         bytes: growing.iter().map(|site| site.bytes).sum(),
-        sites: growing.iter().map(|site| short(&site.site)).collect(),
+        // Whole paths would fill the sentence that names them.
+        sites: growing.iter().map(|site| base_name(&site.site).to_owned()).collect(),
         keeper: leaks.and_then(|leaks| keeper(growing, leaks)),
     }
 }
@@ -74,17 +76,12 @@ pub fn main_cause(leaks: &Leaks) -> Option<Keeper> {
     // What hardly adds to it would only make its figure differ from that of the cause's own row.
     let counts = |cause: &&Cause| cause.live_bytes >= main.live_bytes / HARDLY;
     Some(Keeper {
-        line: short(&main.line),
+        line: base_name(&main.line).to_owned(),
         others: leaks.causes.iter().filter(counts).count() - 1,
         live: leaks.causes.iter().filter(counts).map(|cause| cause.live_bytes).sum(),
         kind: main.kind.name(),
         remedy: main.kind.remedy(),
     })
-}
-
-/// A site without its directories: whole paths would fill the sentence that names them.
-fn short(site: &str) -> String {
-    site.rsplit(['/', '\\']).next().unwrap_or(site).to_owned()
 }
 
 /// One site along the trace.

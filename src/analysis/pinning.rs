@@ -81,19 +81,9 @@ pub fn pinning_of(
     pinning
 }
 
-/// [`pinning_of`] without the lifetimes, for which all blocks of the trace are looked at.
-pub(super) fn shares_of(
-    history: &History,
-    state: &State,
-    moment: Moment,
-    sites: &Sites,
-    keep: impl Fn(&StateRange) -> bool,
-) -> Pinning {
-    shares(history, state, moment, sites, keep).0
-}
-
-/// Who pins how much, and the blocks of the first sites: rows of [`State::blocks`].
-fn shares(
+/// [`pinning_of`] without the lifetimes, for which all blocks of the trace are looked at, and the blocks of the first
+/// sites: rows of [`State::blocks`].
+pub(super) fn shares(
     history: &History,
     state: &State,
     moment: Moment,

@@ -14,6 +14,7 @@ use crate::oom::reconcile::Reconciliation;
 use crate::oom::remedies::{Settings, TorchRange};
 use crate::oom::{Diagnosis, Facts, Inputs, Log, Message, Verdict, diagnose};
 use crate::snapshot::Snapshot;
+use crate::text::base_name;
 use crate::units::{bytes, count};
 
 /// Figures of a text and of a snapshot of the same failure may differ by one step of the segment sizes.
@@ -143,7 +144,7 @@ pub fn diagnosis(
         (None, None) => (of_totals(&segments.fragmentation.totals, card), Vec::new()),
     };
     let pin = failure.and_then(|failure| long_lived(&segments.pinning, leaks, failure.event + 1));
-    facts.pin = pin.map(|pin| (file_and_line(&pin.site), pin.pinned));
+    facts.pin = pin.map(|pin| (base_name(&pin.site).to_owned(), pin.pinned));
     let (reserved, free) = match failure {
         Some(failure) => (Some(failure.totals.reserved), Some(failure.device_free)),
         None => (None, None),
@@ -236,9 +237,4 @@ fn long_lived<'p>(pinning: &'p Pinning, leaks: &Leaks, state: u32) -> Option<&'p
             })
     };
     pinning.pins.iter().find(is_long_lived)
-}
-
-/// A site without its directories, to be named in a sentence.
-fn file_and_line(site: &str) -> String {
-    site.rsplit(['/', '\\']).next().unwrap_or(site).to_owned()
 }

@@ -110,9 +110,10 @@ impl WindowSpec {
         self.first.iter().chain(&self.last).all(is_common)
     }
 
-    /// Whether a bound is a step.
-    pub fn names_steps(self) -> bool {
-        [self.first, self.last].iter().any(|bound| matches!(bound, Some(Bound::Step(_))))
+    /// The steps of `history`, when a bound is one of them.
+    pub fn steps(self, history: &History) -> Option<Steps> {
+        let names_steps = [self.first, self.last].iter().any(|bound| matches!(bound, Some(Bound::Step(_))));
+        if names_steps { Steps::find(history) } else { None }
     }
 
     /// The events that it names on `history`'s device, whose steps are `steps`.

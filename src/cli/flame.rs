@@ -13,7 +13,6 @@ use super::{Status, input, output};
 use crate::analysis::folded::{Folded, Frames, fold};
 use crate::analysis::ranking::{Measure, Metric};
 use crate::analysis::sites::{By, Sites};
-use crate::analysis::steps::Steps;
 use crate::analysis::window::WindowSpec;
 use crate::history::{History, Moment};
 use crate::render::flame::{FlameOptions, difference_svg, flame_svg};
@@ -189,8 +188,7 @@ fn measure(history: &History, args: &Args) -> Result<(Measure, String)> {
         return Ok((Measure::Live(moment), words(moment)));
     };
     let spec = args.window.unwrap_or_default();
-    let steps = if spec.names_steps() { Steps::find(history) } else { None };
-    let window = spec.resolve(history, steps.as_ref())?;
+    let window = spec.resolve(history, spec.steps(history).as_ref())?;
     let when = format!("events {} to {}", count(window.first.into()), count(window.last.into()));
     Ok((Measure::Over(metric, window), when))
 }

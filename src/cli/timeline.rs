@@ -15,7 +15,6 @@ use crate::analysis::categories::{Classifier, Rules};
 use crate::analysis::ranking::{LifeGroups, annotations, pools, streams};
 use crate::analysis::series::{Series, SeriesOptions, Unit, What, by_size, grouped};
 use crate::analysis::sites::{By, Sites};
-use crate::analysis::steps::Steps;
 use crate::analysis::window::WindowSpec;
 use crate::history::History;
 use crate::render::timeline::{MAX_COLUMNS, TimelineOptions, timeline_svg, timeline_text};
@@ -175,8 +174,7 @@ pub fn run(args: &Args) -> Result<Status> {
 
 /// The events of `window`.
 fn events(window: WindowSpec, history: &History) -> Result<Range<u32>> {
-    let steps = if window.names_steps() { Steps::find(history) } else { None };
-    let window = window.resolve(history, steps.as_ref())?;
+    let window = window.resolve(history, window.steps(history).as_ref())?;
     Ok(window.first..window.last + 1)
 }
 

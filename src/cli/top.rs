@@ -249,7 +249,7 @@ impl<'a> View<'a> {
 
     /// The steps of `history`, when the window names some.
     fn steps(&self, history: &History) -> Option<Steps> {
-        self.args.window.filter(|window| window.names_steps()).and_then(|_| Steps::find(history))
+        self.args.window?.steps(history)
     }
 
     fn ranking(&self, history: &History) -> Result<Ranking> {

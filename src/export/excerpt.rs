@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{ExportError, Names, Result};
-use crate::analysis::steps::Steps;
 use crate::analysis::window::WindowSpec;
 use crate::history::{History, LiveBlock, State, StateRange};
 use crate::snapshot::{Block, BlockHistory, BlockState, Device, HistoryRows, Schema, Segment, Snapshot, StackId};
@@ -92,8 +91,7 @@ fn events(window: WindowSpec, history: &History) -> Result<Range<u32>> {
     if history.events() == 0 {
         return Ok(0..0);
     }
-    let steps = if window.names_steps() { Steps::find(history) } else { None };
-    Ok(window.range(history, steps.as_ref())?)
+    Ok(window.range(history, window.steps(history).as_ref())?)
 }
 
 fn whole<'a>(snapshot: &'a Snapshot, device: &Device) -> DeviceExcerpt<'a> {

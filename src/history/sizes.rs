@@ -161,16 +161,18 @@ impl Pass<'_> {
                 && range.pool == PoolId::DEFAULT
                 && range.is_certain
                 && !range.expandable;
-            let blocks = self.layout.range(start..end).map(|(&addr, &stop)| (addr, stop));
-            let mut free = start;
-            for (addr, stop) in blocks.chain([(end, end)]).take_while(|_| is_same) {
-                self.search = self.search.saturating_sub(1);
-                if serves(addr.saturating_sub(free)) {
-                    return true;
-                }
-                free = stop;
-            }
             self.search = self.search.saturating_sub(1);
+            if is_same {
+                let blocks = self.layout.range(start..end).map(|(&addr, &stop)| (addr, stop));
+                let mut free = start;
+                for (addr, stop) in blocks.chain([(end, end)]) {
+                    self.search = self.search.saturating_sub(1);
+                    if serves(addr.saturating_sub(free)) {
+                        return true;
+                    }
+                    free = stop;
+                }
+            }
             if self.search == 0 {
                 return false;
             }

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::cells::{hex, name, paint_of};
 use crate::analysis::folded::{Folded, FoldedStack};
+use crate::text::base_name;
 use crate::units::bytes;
 
 /// Frames narrower than this part of the whole are left out.
@@ -84,9 +85,7 @@ fn file(label: &str) -> &str {
 /// The frame without directories.
 fn short(label: &str) -> String {
     match label.rsplit_once(" (") {
-        Some((function, place)) => {
-            format!("{function}  {}", place.trim_end_matches(')').rsplit(['/', '\\']).next().unwrap_or(place))
-        }
+        Some((function, place)) => format!("{function}  {}", base_name(place.trim_end_matches(')'))),
         None => label.to_owned(),
     }
 }

@@ -4,6 +4,7 @@ use super::memory::peak_text;
 use crate::analysis::ranking::Ranking;
 use crate::history::{Counters, History, Moment, Peak};
 use crate::render::table::{Align, Table};
+use crate::text::base_name;
 use crate::units::bytes;
 
 /// What is said of one device of one file.
@@ -71,7 +72,7 @@ pub fn directory(rows: &[FileRow], width: Option<usize>) -> String {
         };
         let moment = if device.moment.what == "oom" { "OOM" } else { device.moment.what };
         // The files may be of anything: what their directories share says nothing.
-        let top = device.top.as_ref().map(|(site, size)| (site.rsplit(['/', '\\']).next().unwrap_or(site), size));
+        let top = device.top.as_ref().map(|(site, size)| (base_name(site), size));
         table.row([
             row.name.clone(),
             device.ordinal.to_string(),

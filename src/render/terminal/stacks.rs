@@ -4,7 +4,7 @@ use super::figures::{figure, left_out, percent, what};
 use super::number_of;
 use crate::analysis::ranking::{Branch, StackFrame, StackRow, Tree, Unit};
 use crate::render::table::{Align, Table, WIDEST};
-use crate::text::{printable, shorten};
+use crate::text::{base_name, printable, shorten};
 use crate::units::count;
 
 /// Branches with less are summed.
@@ -55,7 +55,7 @@ fn words(frame: &StackFrame, room: usize) -> String {
 
 /// A library's frame by its function and the end of its path.
 fn short(frame: &StackFrame) -> String {
-    let file = frame.file.rsplit(['/', '\\']).next().unwrap_or(&frame.file);
+    let file = base_name(&frame.file);
     let function: String = frame.function.chars().take(LONGEST_FUNCTION).collect();
     let text = if file.is_empty() || file == "??" { function } else { format!("{file}:{} {function}", frame.line) };
     printable(&text).into_owned()
@@ -92,7 +92,7 @@ impl Drawing<'_> {
         let large = branches.iter().take_while(|branch| branch.share >= SMALLEST).count().min(self.limit);
         let indent = "  ".repeat(depth.min(DEEPEST_INDENT));
         for branch in &branches[..large] {
-            let site = branch.site.rsplit(['/', '\\']).next().unwrap_or(&branch.site);
+            let site = base_name(&branch.site);
             let name = format!("{indent}{site}  {}", branch.function);
             self.row(branch.value, branch.share, branch.own, name);
             self.branches(&branch.branches, depth + 1);

@@ -6,7 +6,7 @@ use super::paragraph;
 use super::stacks::stacks;
 use crate::analysis::ranking::{Attribution, Ranking, Row, Unit};
 use crate::render::table::{Align, Table, WIDEST};
-use crate::text::{printable, shorten};
+use crate::text::{base_name, printable, shorten};
 use crate::units::{bytes, count};
 
 /// What the table of `ranking` shows, in one line; and what is to be known about it.
@@ -89,7 +89,7 @@ fn label(row: &Row, shared: usize) -> String {
         let is_python = |line: &&str| line.contains(".py:");
         let has_python = row.site.split(" < ").any(|line| is_python(&line));
         let lines = row.site.split(" < ").filter(|line| !has_python || is_python(line));
-        return lines.map(|line| line.rsplit(['/', '\\']).next().unwrap_or(line)).collect::<Vec<_>>().join(" < ");
+        return lines.map(base_name).collect::<Vec<_>>().join(" < ");
     }
     let site = without(&row.site, shared);
     match &row.function {

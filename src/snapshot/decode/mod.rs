@@ -13,6 +13,7 @@ mod names;
 mod rows;
 mod shape;
 mod slots;
+mod used;
 mod word;
 
 pub use builder::Annotation;
