@@ -59,9 +59,11 @@ impl Browser {
         self.post("url", json!({"url": format!("file://{}", path.display())}));
     }
 
-    /// What `script`, the body of a function, returns.
+    /// What `script`, the body of a function, returns; what it brought about has happened by then.
     pub fn run(&self, script: &str) -> Value {
-        self.post("execute/sync", json!({"script": script, "args": []}))
+        let value = self.script(script);
+        self.settle();
+        value
     }
 
     /// What the page's console has said since the last call.
@@ -78,6 +80,7 @@ impl Browser {
             actions.push(json!({"type": "pointerUp", "button": 0}));
         }
         self.post("actions", json!({"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]}));
+        self.settle();
     }
 
     /// Presses keys one after the other; special ones are those of the protocol.
@@ -86,6 +89,7 @@ impl Browser {
             |key: char| ["keyDown", "keyUp"].map(|what| json!({"type": what, "value": key.to_string()})).into_iter();
         let actions: Vec<Value> = keys.chars().flat_map(both).collect();
         self.post("actions", json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]}));
+        self.settle();
     }
 
     /// A command of the browser's own protocol.
@@ -97,6 +101,16 @@ impl Browser {
     pub fn picture(&self, path: &Path) {
         let answer = self.cdp("Page.captureScreenshot", json!({"captureBeyondViewport": true}));
         fs::write(path, STANDARD.decode(answer["data"].as_str().unwrap()).unwrap()).unwrap();
+    }
+
+    fn script(&self, script: &str) -> Value {
+        self.post("execute/sync", json!({"script": script, "args": []}))
+    }
+
+    /// Waits for two frames: scroll and resize events come with the next one, however late a busy machine draws it, and
+    /// a scroll event hides the hint.
+    fn settle(&self) {
+        self.script("return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))");
     }
 
     fn post(&self, command: &str, body: Value) -> Value {
