@@ -83,7 +83,11 @@ pub(in crate::render) fn facts(report: &Report) -> String {
         };
         return format!("{facts} · shown {} · {there}", moment_text(&device.at));
     }
-    match report.info.devices.iter().any(|device| device.events > 0) {
+    let devices = &report.info.devices;
+    if devices.iter().any(|device| device.trace.cut) {
+        return facts + " · no OOM in what is left of the trace";
+    }
+    match devices.iter().any(|device| device.events > 0) {
         true => facts + " · no OOM in the trace",
         false => facts,
     }
