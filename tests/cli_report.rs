@@ -124,6 +124,16 @@ fn salvage_says_so_everywhere_and_ends_in_2() {
     let run = oomscope(["report", "testdata/cases/12_truncated.pickle", "--salvage", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert!(json["warnings"][0].as_str().unwrap().contains("salvaged"));
+    // Where the failure is in what could be read, nothing has to be looked for.
+    let directory = tempfile::tempdir().unwrap();
+    let cut = directory.path().join("cut.pickle");
+    let bytes = fs::read(testdata().join("rig/2.6.0/oom_train.pickle")).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() * 95 / 100]).unwrap();
+    for more in [&[][..], &["--at", "end"]] {
+        let run = oomscope([&["report", cut.to_str().unwrap(), "--salvage"], more].concat());
+        assert!(run.stdout.contains("OOM") && !run.stdout.contains("no OOM"), "{}", run.stdout);
+        assert!(!run.stdout.contains("copy the file again"), "{}", run.stdout);
+    }
 }
 
 #[test]

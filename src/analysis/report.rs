@@ -136,12 +136,14 @@ fn next(history: &History, leaks: &Leaks) -> Vec<String> {
         next.push(keeper.advice());
         next.push("`oomscope leaks FILE` shows the stacks of what grows".to_owned());
     }
+    if history.health.complete || !history.ooms.is_empty() {
+        return next;
+    }
     let format = &history.snapshot.format;
     if history.health.cut {
-        next.push(
-            "copy the file again, if it is whole where it was written: a failure may be in what is lost".to_owned(),
-        );
-    } else if !history.health.complete && history.ooms.is_empty() && !format.is_before_2_0() {
+        let again = "copy the file again, if it is whole where it was written: a failure may be in what is lost";
+        next.push(again.to_owned());
+    } else if !format.is_before_2_0() {
         let topic = if format.is_before_2_1() { "old" } else { "hook" };
         next.push(format!(
             "`oomscope howto {topic}` prints code that records from the start and writes a snapshot at the failure"

@@ -85,11 +85,11 @@ pub(in crate::render) fn facts(report: &Report) -> String {
     }
     let devices = &report.info.devices;
     if devices.iter().any(|device| device.trace.cut) {
-        return facts + " · no OOM in what is left of the trace";
-    }
-    match devices.iter().any(|device| device.events > 0) {
-        true => facts + " · no OOM in the trace",
-        false => facts,
+        facts + " · no OOM in what is left of the trace"
+    } else if devices.iter().any(|device| device.events > 0) {
+        facts + " · no OOM in the trace"
+    } else {
+        facts
     }
 }
 
