@@ -11,7 +11,7 @@ fn both_ends_are_included() {
     let history = History::new(&snapshot, &snapshot.devices[0], &snapshot.settings.rules);
     let window = |text: &str| {
         let spec: WindowSpec = text.parse().unwrap();
-        spec.resolve(&history, None).map(|window| window.first..window.last + 1)
+        spec.resolve(&history).map(|window| window.first..window.last + 1)
     };
     let last = history.events() - 1;
 

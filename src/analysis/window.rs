@@ -116,12 +116,12 @@ impl WindowSpec {
         if names_steps { Steps::find(history) } else { None }
     }
 
-    /// The events that it names on `history`'s device, whose steps are `steps`.
+    /// The events that it names on `history`'s device.
     ///
     /// # Errors
     /// When there is none, or what it names does not exist.
-    pub fn resolve(self, history: &History, steps: Option<&Steps>) -> Result<Window, WindowError> {
-        let (first, end) = self.ends(history, steps)?;
+    pub fn resolve(self, history: &History) -> Result<Window, WindowError> {
+        let (first, end) = self.ends(history)?;
         if first < end {
             Ok(Window { first, last: end - 1 })
         } else {
@@ -130,28 +130,29 @@ impl WindowSpec {
     }
 
     /// As [`resolve`](Self::resolve), but there may be no event: then where one would be.
-    pub fn range(self, history: &History, steps: Option<&Steps>) -> Result<Range<u32>, WindowError> {
-        let (first, end) = self.ends(history, steps)?;
+    pub fn range(self, history: &History) -> Result<Range<u32>, WindowError> {
+        let (first, end) = self.ends(history)?;
         Ok(first..end.max(first))
     }
 
     /// The first event and the one behind the last, which may lie before it.
-    fn ends(self, history: &History, steps: Option<&Steps>) -> Result<(u32, u32), WindowError> {
+    fn ends(self, history: &History) -> Result<(u32, u32), WindowError> {
         if !history.health.recorded {
             return Err(WindowError::NoHistory(history.device.ordinal));
         }
+        let steps = self.steps(history);
         let first = match self.first {
             None => 0,
             Some(Bound::Event(event)) => history.moment(At::Event(event)).map(|_| event)?,
             Some(Bound::Time(time)) => time.checked_sub(1).map_or(Ok(0), |before| until(history, At::Time(before)))?,
-            Some(Bound::Step(step)) => states_of(steps, step)?.start,
+            Some(Bound::Step(step)) => states_of(steps.as_ref(), step)?.start,
             Some(Bound::Moment(at)) => history.moment(at)?.event.unwrap_or(0),
         };
         let end = match self.last {
             None => history.events(),
             Some(Bound::Event(event)) => event.saturating_add(1).min(history.events()),
             Some(Bound::Time(time)) => until(history, At::Time(time))?,
-            Some(Bound::Step(step)) => states_of(steps, step)?.end,
+            Some(Bound::Step(step)) => states_of(steps.as_ref(), step)?.end,
             Some(Bound::Moment(at)) => until(history, at)?,
         };
         Ok((first, end))
@@ -178,7 +179,7 @@ fn states_of(steps: Option<&Steps>, wanted: u64) -> Result<Range<u32>, WindowErr
 impl Window {
     /// The whole trace of `history`.
     pub fn whole(history: &History) -> Result<Self, WindowError> {
-        WindowSpec::default().resolve(history, None)
+        WindowSpec::default().resolve(history)
     }
 
     /// Whether `event` is in it.

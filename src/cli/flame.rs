@@ -187,8 +187,7 @@ fn measure(history: &History, args: &Args) -> Result<(Measure, String)> {
         let moment = history.moment(args.at.moment())?;
         return Ok((Measure::Live(moment), words(moment)));
     };
-    let spec = args.window.unwrap_or_default();
-    let window = spec.resolve(history, spec.steps(history).as_ref())?;
+    let window = args.window.unwrap_or_default().resolve(history)?;
     let when = format!("events {} to {}", count(window.first.into()), count(window.last.into()));
     Ok((Measure::Over(metric, window), when))
 }

@@ -174,7 +174,7 @@ pub fn run(args: &Args) -> Result<Status> {
 
 /// The events of `window`.
 fn events(window: WindowSpec, history: &History) -> Result<Range<u32>> {
-    let window = window.resolve(history, window.steps(history).as_ref())?;
+    let window = window.resolve(history)?;
     Ok(window.first..window.last + 1)
 }
 

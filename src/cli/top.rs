@@ -235,9 +235,7 @@ impl<'a> View<'a> {
         let args = self.args;
         let measure = match args.metric.over_window() {
             None => Measure::Live(history.moment(args.at.moment())?),
-            Some(metric) => {
-                Measure::Over(metric, args.window.unwrap_or_default().resolve(history, self.steps(history).as_ref())?)
-            }
+            Some(metric) => Measure::Over(metric, args.window.unwrap_or_default().resolve(history)?),
         };
         Ok(Question {
             measure,

@@ -91,7 +91,7 @@ fn events(window: WindowSpec, history: &History) -> Result<Range<u32>> {
     if history.events() == 0 {
         return Ok(0..0);
     }
-    Ok(window.range(history, window.steps(history).as_ref())?)
+    Ok(window.range(history)?)
 }
 
 fn whole<'a>(snapshot: &'a Snapshot, device: &Device) -> DeviceExcerpt<'a> {

@@ -21,7 +21,6 @@ use oomscope::analysis::report::{Report, report};
 use oomscope::analysis::segments::{Questions, SegmentOrder, segments};
 use oomscope::analysis::series::{SeriesOptions, Unit, What, by_size, grouped};
 use oomscope::analysis::sites::{By, Sites};
-use oomscope::analysis::steps::Steps;
 use oomscope::analysis::verdict::Evidence;
 use oomscope::analysis::whatif::{self, whatif};
 use oomscope::analysis::window::WindowSpec;
@@ -127,7 +126,7 @@ fn tops(snapshot: &Snapshot, histories: &[History], classifier: &Classifier) {
             show(&ranking::rank(history, &Groups::Lives(groups), &live));
         }
         show(&categories::ranking(history, &classifier.classify(history), &live, true));
-        let Ok(window) = WindowSpec::default().resolve(history, None) else { continue };
+        let Ok(window) = WindowSpec::default().resolve(history) else { continue };
         for metric in
             [Metric::Allocated, Metric::Freed, Metric::Churn, Metric::Count, Metric::Lifetime, Metric::BytesTime]
         {
@@ -256,7 +255,7 @@ fn flames(snapshot: &Snapshot, histories: &[History]) {
         }))
     };
     let live = all(&|history| Some(Measure::Live(history.moment(At::Default).ok()?)), Frames::All);
-    let window = |history: &History| WindowSpec::default().resolve(history, None).ok();
+    let window = |history: &History| WindowSpec::default().resolve(history).ok();
     let held = all(&|history| Some(Measure::Over(Metric::BytesTime, window(history)?)), Frames::Python);
     let options = FlameOptions { title: "file".to_owned(), subtitle: String::new(), width: 1200 };
     for folded in [&live, &held].into_iter().flatten() {
@@ -339,8 +338,7 @@ fn moments(snapshot: &Snapshot, histories: &[History], sites: &Sites) {
     for window in ["..", "1..3", "..oom", "peak..", "@0..@9", "step:1..step:2", "2", "3..1"] {
         let spec: WindowSpec = window.parse().unwrap();
         for history in histories {
-            let steps = Steps::find(history);
-            let (Ok(window), Ok(end)) = (spec.resolve(history, steps.as_ref()), history.moment(At::End)) else {
+            let (Ok(window), Ok(end)) = (spec.resolve(history), history.moment(At::End)) else {
                 continue;
             };
             for metric in [Metric::Allocated, Metric::BytesTime] {

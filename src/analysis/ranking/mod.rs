@@ -170,7 +170,7 @@ pub fn allocated(history: &History, sites: &Sites) -> Option<Ranking> {
 /// let path = "testdata/rig/2.6.0/streams.pickle";
 /// let snapshot = load(&Source::Path(path.into()), &LoadOptions::default())?;
 /// let history = History::new(&snapshot, &snapshot.devices[0], &snapshot.settings.rules);
-/// let window = "..999".parse::<WindowSpec>()?.resolve(&history, None)?;
+/// let window = "..999".parse::<WindowSpec>()?.resolve(&history)?;
 /// let question = Question {
 ///     measure: Measure::Over(Metric::Allocated, window),
 ///     attribution: Attribution::Own,
